@@ -1,0 +1,84 @@
+"""A decision: which arm answers, why, and everything that is needed to replay it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why an arm was chosen. A closed list: it labels metrics and appears in `x-tierwise-reason`."""
+
+    BEST_VALUE = "best_value"
+    """Highest `p − λ·cost` of the arms considered."""
+    ONLY_CAPABLE = "only_capable"
+    """Every other arm lacks a capability that the request needs."""
+    ONLY_AVAILABLE = "only_available"
+    """Every other capable arm has no healthy replica."""
+    CLIENT_MODEL = "client_model"
+    """`model` named a tier, an arm or a concrete id."""
+    CLIENT_ARM = "client_arm"
+    """`x-tierwise-arm` named it."""
+    CLIENT_SERVICE_TIER = "client_service_tier"
+    """`service_tier` was `flex` (the cheapest tier) or `priority` (the strongest)."""
+    QUALITY_FLOOR = "quality_floor"
+    """The best value fell short of the quality asked for; the cheapest arm that reaches it, or the strongest."""
+    MAX_COST = "max_cost"
+    """The best value was dearer than the client allows."""
+
+
+class Exclusion(StrEnum):
+    """Why an arm was not considered."""
+
+    ENDPOINT = "endpoint"
+    CONTEXT = "context"
+    MODALITY = "modality"
+    TOOLS = "tools"
+    SCHEMA = "schema"
+    LOGPROBS = "logprobs"
+    EFFORT = "effort"
+    CLIENT = "client"
+    UNAVAILABLE = "unavailable"
+    MAX_COST = "max_cost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One arm in a decision."""
+
+    arm: str
+    tier: str
+    success_probability: float
+    expected_cost: float
+    excluded: Exclusion | None = None
+
+    def value(self, price_of_compute: float) -> float:
+        """`p − λ·cost`."""
+        return self.success_probability - price_of_compute * self.expected_cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The outcome of `RoutingPolicy.decide`. Same view, arms, artifact and λ give the same decision."""
+
+    arm: str
+    tier: str
+    reason: Reason
+    success_probability: float
+    expected_cost: float
+    candidates: tuple[Candidate, ...]
+    price_of_compute: float
+    """λ, in probability of success per unit of money."""
+    propensity: float
+    """Probability with which this policy picks this arm for this view, in (0, 1]."""
+    policy_version: str
+    artifact_version: str
+
+
+class NoArmError(Exception):
+    """No arm can answer the request. `exclusions` says, for each arm, why; `param` names the request's parameter."""
+
+    def __init__(self, message: str, *, exclusions: dict[str, Exclusion], param: str | None = None) -> None:
+        super().__init__(message)
+        self.exclusions = exclusions
+        self.param = param

@@ -1,0 +1,1 @@
+"""The gateway and the engines: serves tiers behind one OpenAI-compatible endpoint."""

@@ -1,0 +1,1 @@
+"""How an engine is started, probed, and stopped. Knows neither the router nor the gateway."""

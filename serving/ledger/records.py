@@ -1,0 +1,96 @@
+"""What the ledger holds, as plain records: one decision a request, one attempt each time an upstream is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How an attempt ended. Only `FAILURE` moves a breaker."""
+
+    SUCCESS = "success"
+    CANCELLED = "cancelled"
+    """The client went away, or another attempt was preferred."""
+    REJECTED = "rejected"
+    """The upstream answered 4xx: the request was at fault."""
+    OVERLOADED = "overloaded"
+    """The upstream is full (429, 503 with `retry-after`, 529), or no replica had room in time."""
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one attempt, as the upstream counted them; None where it did not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One attempt at one replica. Times are seconds since the request's arrival; None where it never came to that."""
+
+    request_id: str
+    attempt: int
+    """0 for the first."""
+    arm: str
+    tier: str
+    replica: str
+    """The replica's URL; empty where none was found."""
+    started_s: float
+    first_byte_s: float | None
+    """Response headers from upstream."""
+    first_token_s: float | None
+    """First token sent to the client."""
+    ended_s: float
+    is_committed: bool
+    """Whether any byte of this attempt's answer reached the client."""
+    status: int | None
+    """The upstream's HTTP status."""
+    outcome: Outcome
+    error: str | None
+    """For a person: what went wrong, without text from the request."""
+    usage: Usage
+    cost: float
+    """Money, by the tier's price and the usage; 0 where no usage is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """One request: what was asked, decided and answered."""
+
+    request_id: str
+    created_at: float
+    """Unix time, seconds."""
+    endpoint: str
+    key: str | None
+    """Name of the API key, never the key."""
+    session: str | None
+    model: str
+    """As the client wrote it, cut to 200 characters."""
+    is_streaming: bool
+    arm: str | None
+    """None where the request ended before an arm was chosen."""
+    tier: str | None
+    reason: str | None
+    success_probability: float | None
+    expected_cost: float | None
+    price_of_compute: float | None
+    propensity: float | None
+    policy_version: str | None
+    artifact_version: str | None
+    candidates: str
+    """JSON: every arm considered, with p, cost and exclusion."""
+    num_input_chars: int
+    status: int
+    """HTTP status sent to the client; 499 where it went away first."""
+    error_code: str | None
+    num_attempts: int
+    total_s: float
+    cost: float
+    prompt: str | None
+    """The task's text, only where `[ledger] store_prompts` is on."""

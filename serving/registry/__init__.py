@@ -1,0 +1,1 @@
+"""Published checkpoints: manifests, files, aliases. The contract between training and serving."""

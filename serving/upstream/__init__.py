@@ -1,0 +1,1 @@
+"""Connections to engines: replicas, their health, and the choice among them. Any OpenAI-compatible server will do."""

@@ -1,0 +1,1 @@
+"""Post-training. May import serving's engines, registry and ledger records; nothing of serving may import it."""
