@@ -42,6 +42,8 @@ class Capabilities:
     tools: bool = True
     structured_output: bool = True
     logprobs: bool = True
+    unsupported_parameters: frozenset[str] = frozenset()
+    """Request members that the engine would drop without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

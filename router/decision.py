@@ -36,6 +36,8 @@ class Exclusion(StrEnum):
     TOOLS = "tools"
     SCHEMA = "schema"
     LOGPROBS = "logprobs"
+    PARAMETER = "parameter"
+    """The engine would silently drop a parameter that the request sets; `NoArmError.param` names it."""
     EFFORT = "effort"
     CLIENT = "client"
     UNAVAILABLE = "unavailable"

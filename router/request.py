@@ -42,6 +42,8 @@ class RequestView:
     min_quality: float | None = None
     """`x-tierwise-min-quality`: the least probability of success to accept, in [0, 1]."""
     session: str | None = None
+    parameters: frozenset[str] = frozenset()
+    """Names of the request's members that are set to something other than their default."""
 
     @property
     def num_input_tokens(self) -> float:

@@ -56,7 +56,8 @@ class AttemptRecord:
     """For a person: what went wrong, without text from the request."""
     usage: Usage
     cost: float
-    """Money, by the tier's price and the usage; 0 where no usage is known."""
+    """Money, by the tier's price and the usage. Where the upstream gave no usage (a cancelled stream): by the stream's
+    events and the estimate of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
