@@ -14,14 +14,11 @@ class RequestView:
     endpoint: str
     """`chat`, `completions`, `responses` or `embeddings`."""
     model: str
-    """As the client wrote it: `auto`, a tier, an arm or a concrete id."""
-    task: str
-    """What is asked for: the user's turns, oldest first, without tool results and system text."""
-    last_turn: str = ""
-    """The last user turn alone."""
+    """What `router.filter.resolve_model` made of the client's `model`: `auto`, a tier or an arm."""
+    turns: tuple[str, ...]
+    """The text of each user turn, oldest first: without tool results and system text. The task is in all of them,
+    not in the last alone, which may say no more than "go on"."""
     system: str = ""
-    num_turns: int = 1
-    """User turns in the conversation."""
     num_chars: int = 0
     """All text that the model will read, tool results and schemas included."""
     modalities: frozenset[str] = frozenset({"text"})
@@ -44,6 +41,16 @@ class RequestView:
     session: str | None = None
     parameters: frozenset[str] = frozenset()
     """Names of the request's members that are set to something other than their default."""
+
+    @property
+    def task(self) -> str:
+        """All user turns as one text."""
+        return "\n\n".join(self.turns)
+
+    @property
+    def num_turns(self) -> int:
+        """User turns in the conversation."""
+        return len(self.turns)
 
     @property
     def num_input_tokens(self) -> float:
