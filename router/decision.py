@@ -22,7 +22,8 @@ class Reason(StrEnum):
     CLIENT_SERVICE_TIER = "client_service_tier"
     """`service_tier` was `flex` (the cheapest tier) or `priority` (the strongest)."""
     QUALITY_FLOOR = "quality_floor"
-    """The best value fell short of the quality asked for; the cheapest arm that reaches it, or the strongest."""
+    """The best value fell short of the quality asked for; the cheapest arm that reaches it, or the
+    strongest."""
     MAX_COST = "max_cost"
     """The best value was dearer than the client allows."""
 
@@ -78,7 +79,11 @@ class Decision:
 
 
 class NoArmError(Exception):
-    """No arm can answer the request. `exclusions` says, for each arm, why; `param` names the request's parameter."""
+    """No arm can answer the request.
+
+    `exclusions` says, for each arm, why; `param` names the request's parameter that stands against the arm that
+    came nearest to answering.
+    """
 
     def __init__(self, message: str, *, exclusions: dict[str, Exclusion], param: str | None = None) -> None:
         super().__init__(message)

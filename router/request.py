@@ -1,4 +1,4 @@
-"""What the router may know of a request. Built by a protocol adapter; nothing else in the gateway reads the body."""
+"""What the router may know of a request. Built by a protocol adapter: nothing else reads the body."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class RequestView:
     model: str
     """What `router.filter.resolve_model` made of the client's `model`: `auto`, a tier or an arm."""
     turns: tuple[str, ...]
-    """The text of each user turn, oldest first: without tool results and system text. The task is in all of them,
-    not in the last alone, which may say no more than "go on"."""
+    """The text of each user turn, oldest first: without tool results and system text. The task is in all of
+    them, not in the last alone, which may say no more than "go on"."""
     system: str = ""
     num_chars: int = 0
     """All text that the model will read, tool results and schemas included."""
@@ -54,5 +54,5 @@ class RequestView:
 
     @property
     def num_input_tokens(self) -> float:
-        """Estimate of the prompt's tokens: four characters a token, and eight tokens a turn for the template."""
+        """Estimate of the prompt's tokens: four characters a token, and the template's eight a turn."""
         return self.num_chars / 4 + 8 * (self.num_turns + 1)
