@@ -1,0 +1,118 @@
+"""Request parameters that the gateway itself reads, and which of them differ from their default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from router.arms import Effort
+from serving.gateway.body import REMOVED, require
+from serving.gateway.errors import invalid
+from serving.gateway.protocols.base import Target
+
+SERVICE_TIERS: Final = ("auto", "default", "flex", "priority", "scale", "standard", "fast")
+EFFORTS: Final = {effort.name.lower(): effort for effort in Effort}
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "n": 1,
+    "best_of": 1,
+    "echo": False,
+    "store": False,
+    "stream": False,
+    "logprobs": False,
+    "suffix": "",
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "parallel_tool_calls": True,
+    "verbosity": "medium",
+    "modalities": ["text"],
+    "tool_choice": "auto",
+    "background": False,
+    "truncation": "disabled",
+    "reasoning_effort": "none",
+}
+"""Values that ask for nothing: setting a parameter to its default does not need an engine that knows it."""
+
+OURS: Final = frozenset({"service_tier", "user", "safety_identifier", "prompt_cache_key", "metadata"})
+"""Parameters that the gateway honours itself, or that ask nothing of an engine."""
+
+
+def set_parameters(fields: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the members that are set to something other than their default."""
+    return frozenset(
+        name
+        for name, value in fields.items()
+        if value is not None and name not in OURS and not _is_default(name, value)
+    )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Equal and of one type, except that 0 and 0.0 are the same: `logprobs=0` asks for something, `False` does not."""
+    if name not in DEFAULTS:
+        return False
+    default = DEFAULTS[name]
+    return bool(value == default) and isinstance(value, bool) == isinstance(default, bool)
+
+
+def model_of(fields: Mapping[str, Any]) -> str:
+    """The `model` asked for; `auto` where it is absent."""
+    model = require(fields, "model", str, "a string")
+    return model or "auto"
+
+
+def is_streaming(fields: Mapping[str, Any]) -> bool:
+    """`stream`, checked."""
+    return bool(require(fields, "stream", bool, "true or false"))
+
+
+def wants_usage(fields: Mapping[str, Any]) -> bool:
+    """`stream_options.include_usage`, checked."""
+    options = require(fields, "stream_options", dict, "an object")
+    if options is not None and not is_streaming(fields):
+        raise invalid("`stream_options` is only allowed with `stream: true`.", "stream_options")
+    return bool((options or {}).get("include_usage"))
+
+
+def count(fields: Mapping[str, Any], name: str, *, default: int | None = None, least: int = 1) -> int | None:
+    """A positive whole number, or `default`."""
+    value = require(fields, name, int, "a whole number")
+    if value is not None and value < least:
+        raise invalid(f"`{name}` must be at least {least}; it is {value}.", name, "integer_below_min_value")
+    return default if value is None else int(value)
+
+
+def service_tier(fields: Mapping[str, Any]) -> str | None:
+    """`service_tier`, one of OpenAI's."""
+    tier = require(fields, "service_tier", str, "a string")
+    if tier is not None and tier not in SERVICE_TIERS:
+        raise invalid(
+            f"`service_tier` must be one of {', '.join(SERVICE_TIERS)}; it is {tier!r}.", "service_tier"
+        )
+    return {"standard": "default", "fast": "priority", "scale": "priority"}.get(tier, tier) if tier else None
+
+
+def effort(value: Any, param: str = "reasoning_effort") -> Effort | None:
+    """A `reasoning_effort` as an `Effort`: no arm above it will be considered."""
+    if value is None:
+        return None
+    known = EFFORTS.get(value) if isinstance(value, str) else None
+    if known is None:
+        raise invalid(f"`{param}` must be one of {', '.join(EFFORTS)}.", param)
+    return known
+
+
+def for_target(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
+    """What every upstream body differs in: the engine's name of the model, what the arm adds, and what is ours to honour.
+
+    An effort above the arm's is a bound that the arm keeps by itself, so an engine that knows no efforts is not told.
+    """
+    unknown = target.engine.unsupported_parameters
+    removed = (OURS | {"reasoning_effort", "reasoning"}) & unknown & fields.keys()
+    unset = {
+        name for name in unknown & fields.keys() if _is_default(name, fields[name]) or fields[name] is None
+    }
+    return {
+        **dict.fromkeys(removed | unset | ({"service_tier"} & fields.keys()), REMOVED),
+        **target.arm.request,
+        "model": target.engine.model_id,
+    }
