@@ -81,8 +81,8 @@ class Decision:
 class NoArmError(Exception):
     """No arm can answer the request.
 
-    `exclusions` says, for each arm, why; `param` names the request's parameter that stands against the arm that
-    came nearest to answering.
+    `exclusions` says, for each arm, why; `param` names the request's parameter that stands against the arm
+    that came nearest to answering.
     """
 
     def __init__(self, message: str, *, exclusions: dict[str, Exclusion], param: str | None = None) -> None:

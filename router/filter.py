@@ -59,22 +59,28 @@ def exclude(view: RequestView, arms: Sequence[Arm]) -> dict[str, Exclusion]:
     `service_tier` of `flex` (the cheapest tier, by strength) or `priority` (the strongest).
     """
     is_wanted = _client_choice(view, arms)
+    offers = _endpoint_rule(view, arms)
     fits = _context_rule(view, arms)
     excluded: dict[str, Exclusion] = {}
     for arm in arms:
-        reason = _first_against(view, arm, is_wanted=is_wanted, fits=fits)
+        reason = _first_against(view, arm, is_wanted=is_wanted, offers=offers, fits=fits)
         if reason is not None:
             excluded[arm.name] = reason
     return excluded
 
 
 def _first_against(
-    view: RequestView, arm: Arm, *, is_wanted: Callable[[Arm], bool], fits: Callable[[Arm], bool]
+    view: RequestView,
+    arm: Arm,
+    *,
+    is_wanted: Callable[[Arm], bool],
+    offers: Callable[[Arm], bool],
+    fits: Callable[[Arm], bool],
 ) -> Exclusion | None:
     can = arm.capabilities
     checks = (
         (Exclusion.CLIENT, is_wanted(arm)),
-        (Exclusion.ENDPOINT, view.endpoint in can.endpoints),
+        (Exclusion.ENDPOINT, offers(arm)),
         (Exclusion.CONTEXT, fits(arm)),
         (Exclusion.MODALITY, view.modalities <= can.modalities),
         (Exclusion.TOOLS, can.tools or not (view.num_tools or view.is_tool_loop)),
@@ -98,6 +104,25 @@ def _client_choice(view: RequestView, arms: Sequence[Arm]) -> Callable[[Arm], bo
         strength = pick(arm.strength for arm in arms)
         return lambda arm: arm.strength == strength
     return lambda arm: True
+
+
+def _endpoint_rule(view: RequestView, arms: Sequence[Arm]) -> Callable[[Arm], bool]:
+    """Whether the endpoint is offered; embeddings, where the client names no tier, by the cheapest that has
+    them.
+
+    Vectors of two models cannot be compared, so the router must not choose between them request by request.
+    """
+    offering = [arm for arm in arms if view.endpoint in arm.capabilities.endpoints]
+    if view.endpoint == "embeddings" and _is_left_to_router(view):
+        strength = min((arm.strength for arm in offering), default=0)
+        offering = [arm for arm in offering if arm.strength == strength]
+    names = {arm.name for arm in offering}
+    return lambda arm: arm.name in names
+
+
+def _is_left_to_router(view: RequestView) -> bool:
+    has_tier = view.service_tier in {"flex", "priority"}
+    return view.wanted_arm is None and view.model == AUTO and not has_tier
 
 
 def _context_rule(view: RequestView, arms: Sequence[Arm]) -> Callable[[Arm], bool]:

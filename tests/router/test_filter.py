@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,9 +31,9 @@ ARMS = (FAST, FULL, THINK)
 HI = RequestView(endpoint="chat", model="auto", turns=("hi",), num_chars=2)
 
 
-def with_capability(**change: object) -> tuple[Arm, Arm]:
+def with_capability(**change: Any) -> tuple[Arm, Arm]:
     """Fast as it is, and full with the capability taken away."""
-    return FAST, replace(FULL, capabilities=replace(FULL.capabilities, **change))  # type: ignore[arg-type]
+    return FAST, replace(FULL, capabilities=replace(FULL.capabilities, **change))
 
 
 def test_plain_request_excludes_nobody() -> None:
@@ -56,11 +57,11 @@ def test_plain_request_excludes_nobody() -> None:
     ],
 )
 def test_missing_capability_excludes(
-    need: dict[str, object], lacking: dict[str, object], expected: Exclusion
+    need: dict[str, Any], lacking: dict[str, Any], expected: Exclusion
 ) -> None:
     """An arm that lacks what the request needs is excluded for that, and only when the request needs it."""
     _, full = with_capability(**lacking)
-    assert exclude(replace(HI, **need), (full,)) == {"full": expected}  # type: ignore[arg-type]
+    assert exclude(replace(HI, **need), (full,)) == {"full": expected}
     assert exclude(HI, (full,)) == {}
 
 
@@ -94,6 +95,17 @@ def test_prompt_longer_than_every_window() -> None:
     assert set(exclude(replace(HI, num_chars=10**6), ARMS).values()) == {Exclusion.CONTEXT}
 
 
+def test_embeddings_stay_in_one_vector_space() -> None:
+    """`auto` asks the cheapest tier that has embeddings, up or down, since two models' vectors don't
+    compare."""
+    embed = frozenset({"chat", "embeddings"})
+    fast = replace(FAST, capabilities=replace(FAST.capabilities, endpoints=embed), is_available=False)
+    full = replace(FULL, capabilities=replace(FULL.capabilities, endpoints=embed))
+    view = replace(HI, endpoint="embeddings")
+    assert exclude(view, (fast, full)) == {"fast": Exclusion.UNAVAILABLE, "full": Exclusion.ENDPOINT}
+    assert exclude(replace(view, model="full"), (fast, full)) == {"fast": Exclusion.CLIENT}
+
+
 def test_effort_above_the_clients_bound() -> None:
     """`reasoning_effort` = low leaves the arms up to it."""
     assert exclude(replace(HI, max_effort=Effort.LOW), ARMS) == {"full-think": Exclusion.EFFORT}
@@ -124,7 +136,7 @@ def test_unavailable_comes_last() -> None:
 def test_clients_choice(choice: dict[str, str], left: set[str]) -> None:
     """The header beats `model`, which beats `service_tier`; what is not chosen is excluded as the client's
     doing."""
-    excluded = exclude(replace(HI, **choice), ARMS)  # type: ignore[arg-type]
+    excluded = exclude(replace(HI, **choice), ARMS)
     assert {arm.name for arm in ARMS} - set(excluded) == left
     assert set(excluded.values()) <= {Exclusion.CLIENT}
 

@@ -1,0 +1,124 @@
+"""How likely each arm is to answer a request well, and how much it will write: the model behind every
+decision.
+
+`StructuralHeuristic` is the model of a router that has seen no outcomes yet. Its numbers are judgement, not
+measurement: they order requests sensibly and show their reasons, and are not calibrated. A model fitted on
+outcomes of the tiers that are served takes its place behind the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Protocol
+
+from router.arms import Arm
+from router.features import STRUCTURE_VERSION, asks_for_length, structure
+from router.request import RequestView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is expected of one arm on one request."""
+
+    success_probability: float
+    """In [0, 1]."""
+    num_output_tokens: float
+    """Of one answer, before `max_tokens` cuts it."""
+
+
+class DifficultyModel(Protocol):
+    """Anything that forecasts arms. Pure: the same view and arms give the same forecast."""
+
+    @property
+    def version(self) -> str:
+        """Names the model and its weights; goes into every decision."""
+        ...
+
+    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> Mapping[str, Forecast]:
+        """The forecast for each of `arms`, by name."""
+        ...
+
+    def contributions(self, view: RequestView) -> Mapping[str, float]:
+        """What moved the forecast, by feature; more is harder. For a person who asks why."""
+        ...
+
+
+WEIGHTS: Mapping[str, float] = {
+    "length": 0.10,  # per doubling beyond a dozen words
+    "reasoning": 0.30,  # per distinct word
+    "explaining": 0.08,  # per distinct word
+    "constraints": 0.12,  # per doubling, as all below that are not said to be otherwise
+    "steps": 0.12,
+    "numbers": 0.10,
+    "maths": 0.18,
+    "code": 0.14,
+    "tables": 0.10,
+    "questions": 0.10,
+    "other_script": 0.60,  # the share itself: small models know little beyond Latin script
+    "turns": 0.05,
+    "tools": 0.10,
+    "schema": 0.10,  # if there is one
+}
+"""How much each structural feature adds to the difficulty score. None is negative: more never means
+easier."""
+
+MISS_WEAKEST = 0.95
+MISS_STRONGEST = 0.15
+"""Chance that the weakest and the strongest tier fail the hardest request; tiers between them lie on a
+line."""
+
+EFFORT_GAIN = 0.06
+"""By which share each level of effort lowers that chance, and the multiple of tokens that it writes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StructuralHeuristic:
+    """p = 1 − h·miss(arm), with difficulty h = 1 − exp(−Σ weight·feature) in [0, 1).
+
+    An arm's p falls as h grows, and the weaker the tier the faster; so the advantage of a stronger arm grows
+    with h, and a harder request of the same cost never gets a cheaper arm.
+    """
+
+    version: str = f"heuristic-1/{STRUCTURE_VERSION}"
+
+    def difficulty(self, view: RequestView) -> float:
+        """h: 0 for nothing to it, towards 1 for the hardest."""
+        return _difficulty(structure(view))
+
+    def contributions(self, view: RequestView) -> dict[str, float]:
+        """Each feature's part of the score, all at least 0."""
+        return {name: WEIGHTS[name] * value for name, value in structure(view).items()}
+
+    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
+        """The forecast for each of `arms`; their strengths are compared with each other."""
+        features = structure(view)
+        difficulty = _difficulty(features)
+        num_tokens = expected_output_tokens(view, length=features["length"])
+        strengths = [arm.strength for arm in arms]
+        return {
+            arm.name: Forecast(
+                success_probability=1 - difficulty * _miss(arm, min(strengths), max(strengths)),
+                num_output_tokens=num_tokens * (1 + arm.effort),
+            )
+            for arm in arms
+        }
+
+
+def expected_output_tokens(view: RequestView, *, length: float) -> float:
+    """Tokens of an answer from an arm without effort: by the form asked for, and the `length` feature."""
+    wish = asks_for_length(view)
+    if wish < 0:
+        return 16.0
+    return 48.0 + 16.0 * length + 96.0 * wish
+
+
+def _difficulty(features: Mapping[str, float]) -> float:
+    return 1 - exp(-sum(WEIGHTS[name] * value for name, value in features.items()))
+
+
+def _miss(arm: Arm, weakest: int, strongest: int) -> float:
+    rank = 1.0 if weakest == strongest else (arm.strength - weakest) / (strongest - weakest)
+    miss = MISS_WEAKEST + rank * (MISS_STRONGEST - MISS_WEAKEST)
+    return miss * (1 - EFFORT_GAIN * arm.effort)

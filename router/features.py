@@ -1,0 +1,126 @@
+"""What can be read off a request in well under a millisecond: counts that say something about how hard it is.
+
+Every feature is at least 0, and more of it never means an easier request. They are read from all user turns,
+since the last one may say no more than "go on", without regard to case and to how much white space stands
+between words. Of a long text only its two ends are read, so that time is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import log2
+
+from router.request import RequestView
+
+STRUCTURE_VERSION = "structure-1"
+"""Changes with any change to what a feature means."""
+
+MAX_READ_CHARS = 8000
+"""Of a longer text, the first and the last half of this many characters are read."""
+
+
+def _vocabulary(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+REASONING = _vocabulary(
+    """
+    prove proof derive derivation deduce infer solve compute calculate evaluate determine simplify
+    factor integrate integral differentiate derivative equation equations theorem lemma inequality
+    probability expected permutations combinations polynomial matrix eigenvalue eigenvalues modulo
+    remainder prime divisible geometry triangle optimise optimize minimise minimize maximise maximize
+    implement refactor debug algorithm complexity recursive recursion concurrency concurrent thread
+    deadlock invariant asymptotic schema migrate regex compiler proofs puzzle constraint constraints
+    schedule strategy counterexample hypothesis percent ratio average total
+    """
+)
+"""Words of tasks that take several exact steps."""
+
+EXPLAINING = _vocabulary(
+    """
+    explain compare contrast analyse analyze discuss summarise summarize translate rewrite critique
+    review why how design plan write draft describe argue justify
+    """
+)
+"""Words of tasks that take care rather than exactness."""
+
+CONSTRAINING = _vocabulary(
+    """
+    must exactly only without unless except least most each every neither both never always ensure
+    respectively otherwise
+    """
+)
+"""Words that narrow what a right answer is."""
+
+SEQUENCING = _vocabulary("first second third then next finally afterwards step steps")
+LONG_FORMS = _vocabulary(
+    """
+    essay story article report chapter letter blog poem tutorial code program function script class
+    implement tests documentation detailed thorough table list
+    """
+)
+SHORT_FORMS = (
+    "one word",
+    "single word",
+    "yes or no",
+    "only the answer",
+    "just the answer",
+    "only the number",
+    "one sentence",
+    "answer with a letter",
+)
+
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+# Runs of white space are bounded or end at the line, so that no text makes a pattern look at it twice.
+_MATHS = re.compile(r"[=^∑∫√≠≤≥×÷±∞∂∈∀∃]|\\[a-z]+|\d ?[+*/<>-] ?[\dx(]")
+_CODE = re.compile(
+    r"```|[{};]$|^[ \t]*(?:def|class|import|from|func|fn|public|private|return|select|#include)\b|=>|\w\(\)",
+    re.MULTILINE,
+)
+_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\(?[0-9a-z][.)])[ \t]", re.MULTILINE)
+_LATIN_END = "\u024f"
+
+
+def structure(view: RequestView) -> dict[str, float]:
+    """The structural features of `view` by name, always the same names in the same order."""
+    text = bounded(view.turns)
+    words = _WORD.findall(text)
+    vocabulary = set(words)
+    return {
+        "length": log2(max(1.0, (len(words) + view.num_chars / 64) / 12)),
+        "reasoning": float(len(vocabulary & REASONING)),
+        "explaining": float(len(vocabulary & EXPLAINING)),
+        "constraints": log2(1 + len(vocabulary & CONSTRAINING)),
+        "steps": log2(1 + len(vocabulary & SEQUENCING) + len(_ITEM.findall(text))),
+        "numbers": log2(max(1, len(set(_NUMBER.findall(text))))),
+        "maths": log2(max(1, len(_MATHS.findall(text)))),
+        "code": log2(1 + len(_CODE.findall(text))),
+        "tables": log2(
+            1 + sum(1 for line in text.split("\n") if line.count("|") > 1 or line.count("\t") > 1)
+        ),
+        "questions": log2(max(1, text.count("?"))),
+        "other_script": sum(1 for word in words if word[0] > _LATIN_END) / max(1, len(words)),
+        "turns": log2(max(1, view.num_turns)),
+        "tools": log2(1 + view.num_tools),
+        "schema": float(view.needs_schema),
+    }
+
+
+def asks_for_length(view: RequestView) -> float:
+    """How long an answer the words ask for: -1 for a word or a sentence, 0 for nothing said, 1 for a long
+    form."""
+    text = bounded(view.turns[-1:])
+    if any(form in text for form in SHORT_FORMS):
+        return -1.0
+    return float(not LONG_FORMS.isdisjoint(_WORD.findall(text)))
+
+
+def bounded(turns: Sequence[str]) -> str:
+    """The turns as one casefolded text, of which both ends are kept where it is long."""
+    text = "\n".join(turns)
+    if len(text) > MAX_READ_CHARS:
+        half = MAX_READ_CHARS // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    return text.casefold()
