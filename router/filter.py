@@ -86,6 +86,7 @@ def _first_against(
         (Exclusion.TOOLS, can.tools or not (view.num_tools or view.is_tool_loop)),
         (Exclusion.SCHEMA, can.structured_output or not view.needs_schema),
         (Exclusion.LOGPROBS, can.logprobs or not view.needs_logprobs),
+        (Exclusion.PARAMETER, view.parameters.isdisjoint(can.unsupported_parameters)),
         (Exclusion.EFFORT, view.max_effort is None or arm.effort <= view.max_effort),
         (Exclusion.UNAVAILABLE, arm.is_available),
     )

@@ -21,6 +21,7 @@ _CAPABILITY = frozenset(
         Exclusion.TOOLS,
         Exclusion.SCHEMA,
         Exclusion.LOGPROBS,
+        Exclusion.PARAMETER,
     }
 )
 
@@ -34,6 +35,7 @@ _REFUSALS: Mapping[Exclusion, tuple[str, str | None]] = {
     Exclusion.TOOLS: ("no tier that was asked for can call tools", "tools"),
     Exclusion.SCHEMA: ("no tier that was asked for can hold an answer to a schema", "response_format"),
     Exclusion.LOGPROBS: ("no tier that was asked for returns log-probabilities", "logprobs"),
+    Exclusion.PARAMETER: ("no tier that was asked for heeds a parameter", None),
     Exclusion.EFFORT: (
         "every arm that was asked for works harder than `reasoning_effort` allows",
         "reasoning_effort",
@@ -69,7 +71,7 @@ class RoutingPolicy:
         open_to = [arm for arm in arms if arm.name not in excluded]
         affordable = [arm for arm in open_to if candidates[arm.name].excluded is None]
         if not affordable:
-            raise _refusal(view, {name: c.excluded for name, c in candidates.items() if c.excluded})
+            raise _refusal(view, arms, {name: c.excluded for name, c in candidates.items() if c.excluded})
 
         best = self._best(affordable, candidates)
         chosen = self._above_floor(best, affordable, candidates, self._floor(view))
@@ -161,10 +163,14 @@ def _only_reason(arms: Sequence[Arm], excluded: Mapping[str, Exclusion]) -> Reas
     return Reason.ONLY_AVAILABLE if Exclusion.UNAVAILABLE in against else Reason.ONLY_CAPABLE
 
 
-def _refusal(view: RequestView, exclusions: dict[str, Exclusion]) -> NoArmError:
+def _refusal(view: RequestView, arms: Sequence[Arm], exclusions: dict[str, Exclusion]) -> NoArmError:
     order = list(_REFUSALS)
     nearest = max(exclusions.values(), key=order.index, default=Exclusion.CLIENT)
     message, param = _REFUSALS[nearest]
     if nearest is Exclusion.CLIENT and view.wanted_arm is not None:
         param = "x-tierwise-arm"
+    if nearest is Exclusion.PARAMETER:
+        arm = next(arm for arm in arms if exclusions[arm.name] is nearest)
+        param = min(view.parameters & arm.capabilities.unsupported_parameters)
+        message = f"no tier that was asked for heeds `{param}`"
     return NoArmError(message, exclusions=exclusions, param=param)

@@ -53,6 +53,11 @@ def test_plain_request_excludes_nobody() -> None:
         ({"num_tools": 1}, {"tools": False}, Exclusion.TOOLS),
         ({"is_tool_loop": True}, {"tools": False}, Exclusion.TOOLS),
         ({"needs_schema": True}, {"structured_output": False}, Exclusion.SCHEMA),
+        (
+            {"parameters": frozenset({"logit_bias"})},
+            {"unsupported_parameters": {"logit_bias"}},
+            Exclusion.PARAMETER,
+        ),
         ({"needs_logprobs": True}, {"logprobs": False}, Exclusion.LOGPROBS),
     ],
 )

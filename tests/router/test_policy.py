@@ -209,6 +209,19 @@ def test_no_reason_is_without_a_test() -> None:
             {"weak": Exclusion.CLIENT, "strong": Exclusion.TOOLS},
         ),
         (
+            {"parameters": frozenset({"seed", "store"})},
+            (
+                replace(
+                    WEAK,
+                    capabilities=Capabilities(
+                        context_tokens=4096, unsupported_parameters=frozenset({"store"})
+                    ),
+                ),
+            ),
+            "store",
+            {"weak": Exclusion.PARAMETER},
+        ),
+        (
             {"num_tools": 1},
             (replace(WEAK, is_available=False), replace(STRONG, capabilities=NO_TOOLS)),
             None,
