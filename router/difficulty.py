@@ -64,6 +64,9 @@ WEIGHTS: Mapping[str, float] = {
 """How much each structural feature adds to the difficulty score. None is negative: more never means
 easier."""
 
+BASE_SCORE = 0.03
+"""The score of a request with no feature at all: nothing is certain."""
+
 MISS_WEAKEST = 0.95
 MISS_STRONGEST = 0.15
 """Chance that the weakest and the strongest tier fail the hardest request; tiers between them lie on a
@@ -75,7 +78,7 @@ EFFORT_GAIN = 0.06
 
 @dataclass(frozen=True, slots=True)
 class StructuralHeuristic:
-    """p = 1 − h·miss(arm), with difficulty h = 1 − exp(−Σ weight·feature) in [0, 1).
+    """p = 1 − h·miss(arm), with difficulty h = 1 − exp(−base − Σ weight·feature) in (0, 1).
 
     An arm's p falls as h grows, and the weaker the tier the faster; so the advantage of a stronger arm grows
     with h, and a harder request of the same cost never gets a cheaper arm.
@@ -84,7 +87,7 @@ class StructuralHeuristic:
     version: str = f"heuristic-1/{STRUCTURE_VERSION}"
 
     def difficulty(self, view: RequestView) -> float:
-        """h: 0 for nothing to it, towards 1 for the hardest."""
+        """h: near 0 for small talk, towards 1 for the hardest."""
         return _difficulty(structure(view))
 
     def contributions(self, view: RequestView) -> dict[str, float]:
@@ -115,7 +118,7 @@ def expected_output_tokens(view: RequestView, *, length: float) -> float:
 
 
 def _difficulty(features: Mapping[str, float]) -> float:
-    return 1 - exp(-sum(WEIGHTS[name] * value for name, value in features.items()))
+    return 1 - exp(-BASE_SCORE - sum(WEIGHTS[name] * value for name, value in features.items()))
 
 
 def _miss(arm: Arm, weakest: int, strongest: int) -> float:

@@ -66,17 +66,17 @@ class RoutingPolicy:
         Raises:
             NoArmError: none is left.
         """
-        excluded = exclude(view, arms)
-        candidates = self._candidates(view, arms, excluded)
-        open_to = [arm for arm in arms if arm.name not in excluded]
-        affordable = [arm for arm in open_to if candidates[arm.name].excluded is None]
+        candidates = self.consider(view, arms)
+        excluded = {name: c.excluded for name, c in candidates.items() if c.excluded is not None}
+        affordable = [arm for arm in arms if arm.name not in excluded]
         if not affordable:
-            raise _refusal(view, arms, {name: c.excluded for name, c in candidates.items() if c.excluded})
+            raise _refusal(view, arms, excluded)
+        open_to = [arm for arm in arms if excluded.get(arm.name, Exclusion.MAX_COST) is Exclusion.MAX_COST]
 
         best = self._best(affordable, candidates)
         chosen = self._above_floor(best, affordable, candidates, self._floor(view))
         wished = self._above_floor(self._best(open_to, candidates), open_to, candidates, self._floor(view))
-        reason = _client_reason(view) or _only_reason(arms, excluded)
+        reason = _client_reason(view) or _only_reason(excluded, num_arms=len(arms))
         if reason is None and chosen is not wished:
             reason = Reason.MAX_COST
         if reason is None:
@@ -95,9 +95,9 @@ class RoutingPolicy:
             artifact_version=self.model.version,
         )
 
-    def _candidates(
-        self, view: RequestView, arms: Sequence[Arm], excluded: Mapping[str, Exclusion]
-    ) -> dict[str, Candidate]:
+    def consider(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Candidate]:
+        """Every arm with its forecast and what stands against it, by name and in order."""
+        excluded = exclude(view, arms)
         forecasts = self.model.forecast(view, arms)
         candidates = {}
         for arm in arms:
@@ -155,10 +155,10 @@ def _client_reason(view: RequestView) -> Reason | None:
     return None
 
 
-def _only_reason(arms: Sequence[Arm], excluded: Mapping[str, Exclusion]) -> Reason | None:
+def _only_reason(excluded: Mapping[str, Exclusion], *, num_arms: int) -> Reason | None:
     """Why there was no choice, where there was none; a router with one arm has only one that is capable."""
     against = set(excluded.values())
-    if len(excluded) < len(arms) - 1 or not against <= _CAPABILITY | {Exclusion.UNAVAILABLE}:
+    if len(excluded) < num_arms - 1 or not against <= _CAPABILITY | {Exclusion.UNAVAILABLE}:
         return None
     return Reason.ONLY_AVAILABLE if Exclusion.UNAVAILABLE in against else Reason.ONLY_CAPABLE
 

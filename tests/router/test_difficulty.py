@@ -78,11 +78,11 @@ def test_harder_is_worse_for_the_weaker(one: str, other: str) -> None:
 
 
 def test_worked_example() -> None:
-    """ "prove it" scores one reasoning word: h = 1 − e^−0.3, p = 1 − 0.95·h and 1 − 0.15·h."""
+    """ "prove it" scores one reasoning word: h = 1 − e^−(0.03 + 0.3), p = 1 − 0.95·h and 1 − 0.15·h."""
     forecast = MODEL.forecast(view("prove it"), (arm("weak", 0), arm("strong", 1)))
     assert MODEL.contributions(view("prove it"))["reasoning"] == pytest.approx(0.3)
-    assert forecast["weak"].success_probability == pytest.approx(1 - 0.95 * 0.2591818)
-    assert forecast["strong"].success_probability == pytest.approx(1 - 0.15 * 0.2591818)
+    assert forecast["weak"].success_probability == pytest.approx(1 - 0.95 * 0.2810763)
+    assert forecast["strong"].success_probability == pytest.approx(1 - 0.15 * 0.2810763)
 
 
 def test_effort_raises_p_and_writes_more() -> None:

@@ -1,0 +1,31 @@
+"""`tierwise route`: what the router thinks. A prompt is explained; the sub-verbs are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+
+# sub-verb: (module with `main(argv) -> int`, one line for --help)
+SUB_VERBS: dict[str, tuple[str, str]] = {
+    "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
+}
+
+
+def help_text() -> str:
+    """The text of `tierwise route --help`."""
+    lines = "".join(f"  {verb:<10}{line}\n" for verb, (_, line) in SUB_VERBS.items())
+    return (
+        "usage: tierwise route PROMPT [options]\n"
+        "       tierwise route SUB-VERB [options]   (tierwise route SUB-VERB --help tells more)\n\n"
+        f"{lines}\n"
+        "Without a sub-verb the prompt is explained:\n\n"
+        '  tierwise route "Prove that the square root of 2 is irrational."\n'
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise route argv…`; what begins with no sub-verb is a prompt to explain."""
+    if not argv or argv[0] in {"-h", "--help", "help"}:
+        print(help_text(), end="")
+        return 0 if argv else 2
+    verb, rest = (argv[0], argv[1:]) if argv[0] in SUB_VERBS else ("explain", argv)
+    return int(importlib.import_module(SUB_VERBS[verb][0]).main(rest))
