@@ -13,7 +13,7 @@ DONE: Final = b"data: [DONE]\n\n"
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
-class EventTooLong(Exception):
+class EventTooLongError(Exception):
     """`MAX_EVENT_BYTES` went by without the end of an event."""
 
 
@@ -27,7 +27,7 @@ class EventBuffer:
         """The bytes up to the last boundary seen so far; empty while an event is unfinished.
 
         Raises:
-            EventTooLong: the unfinished event exceeds `MAX_EVENT_BYTES`.
+            EventTooLongError: the unfinished event exceeds `MAX_EVENT_BYTES`.
         """
         data = self._rest + chunk if self._rest else chunk
         if data.endswith(b"\n\n") or data.endswith(b"\r\n\r\n"):
@@ -36,7 +36,7 @@ class EventBuffer:
         end = _last_boundary(data)
         self._rest = data[end:]
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise EventTooLong
+            raise EventTooLongError
         return data[:end]
 
     def flush(self) -> bytes:

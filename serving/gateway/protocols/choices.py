@@ -83,7 +83,7 @@ class ChoicesReader:
         """The events that these bytes complete, as the client is to see them."""
         try:
             events = self._buffer.feed(chunk)
-        except sse.EventTooLong:
+        except sse.EventTooLongError:
             raise ApiError(
                 502, "The engine sent an event without end.", code="upstream_protocol_error"
             ) from None

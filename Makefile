@@ -1,0 +1,47 @@
+# What a fresh machine needs is Python >= 3.11 and make: `make serve` and `make test` do the rest.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+PINS   := -c .ci/constraints.txt
+
+.PHONY: help serve test test-engines lint bench venv dev clean
+
+help:  ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+serve: venv  ## bring the base model in and serve two tiers on http://127.0.0.1:8000
+	@$(BIN)/tierwise up $(ARGS)
+
+test: dev  ## the fast suite: linters, types, import directions, unit tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -m "not engines"
+
+test-engines: dev  ## the suite on real engines and real weights
+	$(BIN)/tierwise up --prepare-only
+	$(BIN)/pytest -m engines
+
+bench: dev  ## what the gateway adds, at 100 requests/s for 20 s
+	$(BIN)/tierwise bench gateway
+
+venv: $(VENV)/.serving  ## the virtual environment with the serving dependencies alone
+dev: $(VENV)/.dev       ## the same with what the tests need
+
+$(VENV)/.serving: pyproject.toml .ci/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tierwise needs Python >= 3.11; name one: make serve PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the serving dependencies into $(VENV)"
+	@$(PIP) install --quiet $(PINS) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.serving
+	@echo "installing the test dependencies into $(VENV)"
+	@$(PIP) install --quiet $(PINS) --editable '.[dev]'
+	@touch $@
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

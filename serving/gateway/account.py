@@ -1,0 +1,155 @@
+"""The books of one request: opened at its arrival, closed once however it ends, each attempt with an entry of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import orjson
+
+from router.decision import Candidate, Decision
+from router.request import RequestView
+from serving.gateway.fleet import Tier
+from serving.gateway.protocols.base import AnswerReader
+from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
+
+MAX_MODEL_CHARS = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptEntry:
+    """What happens in one attempt, while it happens. Times are on the gateway's monotonic clock."""
+
+    tier: Tier
+    arm: str
+    reader: AnswerReader
+    started: float
+    replica: str = ""
+    first_byte: float | None = None
+    first_token: float | None = None
+    is_committed: bool = False
+    status: int | None = None
+    outcome: Outcome = Outcome.FAILURE
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """One request's books."""
+
+    request_id: str
+    endpoint: str
+    created_at: float
+    """Unix time."""
+    arrived: float
+    """The gateway's monotonic clock."""
+    key: str | None = None
+    view: RequestView | None = None
+    model: str = ""
+    is_streaming: bool = False
+    decision: Decision | None = None
+    reader: AnswerReader | None = None
+    """Of the latest attempt: it knows how this protocol says that a stream ends with an error."""
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    status: int = 500
+    error_code: str | None = None
+
+    @contextmanager
+    def attempt(self, entry: AttemptEntry, now: Callable[[], float]) -> Iterator[AttemptEntry]:
+        """Enter an attempt into the books when the block ends, however it ends."""
+        try:
+            yield entry
+        finally:
+            self.attempts.append(self._record(entry, now()))
+
+    @property
+    def cost(self) -> float:
+        """Money for all attempts."""
+        return sum(attempt.cost for attempt in self.attempts)
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Arrival → first token sent, of the attempt that the client saw."""
+        return next((a.first_token_s for a in self.attempts if a.is_committed), None)
+
+    @property
+    def usage(self) -> Usage:
+        """Of the last attempt."""
+        return self.attempts[-1].usage if self.attempts else Usage()
+
+    def _record(self, entry: AttemptEntry, ended: float) -> AttemptRecord:
+        return AttemptRecord(
+            request_id=self.request_id,
+            attempt=len(self.attempts),
+            arm=entry.arm,
+            tier=entry.tier.name,
+            replica=entry.replica,
+            started_s=entry.started - self.arrived,
+            first_byte_s=self._since(entry.first_byte),
+            first_token_s=self._since(entry.first_token),
+            ended_s=ended - self.arrived,
+            is_committed=entry.is_committed,
+            status=entry.status,
+            outcome=entry.outcome,
+            error=entry.error,
+            usage=entry.reader.usage,
+            cost=self._cost(entry),
+        )
+
+    def _since(self, moment: float | None) -> float | None:
+        return None if moment is None else moment - self.arrived
+
+    def _cost(self, entry: AttemptEntry) -> float:
+        """By usage; by what was seen of a stream that ended before its usage came; nothing where nothing was generated."""
+        usage = entry.reader.usage
+        if usage.prompt_tokens is None and entry.first_token is None:
+            return 0.0
+        estimate = self.view.num_input_tokens if self.view else 0.0
+        prompt = usage.prompt_tokens if usage.prompt_tokens is not None else estimate
+        completion = usage.completion_tokens if usage.completion_tokens is not None else entry.reader.num_tokens
+        return entry.tier.cost(num_input_tokens=prompt, num_output_tokens=completion)
+
+    def record(self, now: float, *, store_prompt: bool) -> DecisionRecord:
+        """The request's line in the ledger."""
+        view, decision = self.view, self.decision
+        return DecisionRecord(
+            request_id=self.request_id,
+            created_at=self.created_at,
+            endpoint=self.endpoint,
+            key=self.key,
+            session=view.session if view else None,
+            model=self.model[:MAX_MODEL_CHARS],
+            is_streaming=self.is_streaming,
+            arm=decision.arm if decision else None,
+            tier=decision.tier if decision else None,
+            reason=decision.reason.value if decision else None,
+            success_probability=decision.success_probability if decision else None,
+            expected_cost=decision.expected_cost if decision else None,
+            price_of_compute=decision.price_of_compute if decision else None,
+            propensity=decision.propensity if decision else None,
+            policy_version=decision.policy_version if decision else None,
+            artifact_version=decision.artifact_version if decision else None,
+            candidates=_candidates(decision.candidates if decision else ()),
+            num_input_chars=view.num_chars if view else 0,
+            status=self.status,
+            error_code=self.error_code,
+            num_attempts=len(self.attempts),
+            total_s=now - self.arrived,
+            cost=self.cost,
+            prompt=view.task if view and store_prompt else None,
+        )
+
+
+def _candidates(candidates: tuple[Candidate, ...]) -> str:
+    return orjson.dumps(
+        [
+            {
+                "arm": candidate.arm,
+                "p": round(candidate.success_probability, 4),
+                "cost": candidate.expected_cost,
+                "excluded": candidate.excluded,
+            }
+            for candidate in candidates
+        ]
+    ).decode()
