@@ -1,0 +1,188 @@
+"""Writes a GGUF model in another quantisation, with numpy and the `gguf` library alone.
+
+Matrices are dequantised and quantised again, rounding to nearest as ggml's reference does. Embedding and output matrix
+stay at Q8_0, because a small model loses most there; vectors, and matrices whose rows do not divide into blocks, stay
+as they are. Metadata stays too, except for the two keys that name the quantisation and, where one is given, the chat
+template. Nothing is added: an output matrix tied to the embedding stays tied.
+
+Opening a model parses its whole vocabulary, which takes longer than quantising a small one: open it once.
+
+One tensor is in memory at a time. The file is not atomic: write into a staging directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gguf import (
+    GGML_QUANT_VERSION,
+    GGMLQuantizationType,
+    GGUFReader,
+    GGUFValueType,
+    GGUFWriter,
+    LlamaFileType,
+    dequantize,
+    quantize,
+)
+from gguf.quants import quant_shape_to_byte_shape
+
+from serving.engines.base import EngineError
+
+CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
+FILE_TYPES = {
+    "Q4_0": LlamaFileType.MOSTLY_Q4_0,
+    "Q4_1": LlamaFileType.MOSTLY_Q4_1,
+    "Q5_0": LlamaFileType.MOSTLY_Q5_0,
+    "Q5_1": LlamaFileType.MOSTLY_Q5_1,
+    "Q8_0": LlamaFileType.MOSTLY_Q8_0,
+}
+"""Quantisation → `general.file_type`: the block formats that the gguf library can write."""
+KEPT_AT_Q8_0 = frozenset({"token_embd.weight", "output.weight"})
+
+_BLOCK = 32  # weights in a block, for all of FILE_TYPES
+_NOT_FLOAT = {"I8", "I16", "I32", "I64", "F64"}
+
+
+class RequantizeError(EngineError):
+    """The source is not a model that can be quantised again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceModel:
+    """A GGUF file, opened by `open_model`; its tensors are mapped, not read."""
+
+    path: Path
+    reader: Any
+    """`gguf.GGUFReader`, which has no types of its own here."""
+
+
+def open_model(path: Path) -> SourceModel:
+    """Open a GGUF file.
+
+    Raises:
+        RequantizeError: it is no GGUF file, or is cut.
+    """
+    try:
+        return SourceModel(path, GGUFReader(path))
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
+        raise RequantizeError(
+            f"{path} is not a whole GGUF file ({error}); take a fresh copy of it"
+        ) from error
+
+
+def requantize(
+    source: SourceModel,
+    target: Path,
+    *,
+    quantization: str,
+    chat_template: str | None = None,
+    on_tensor: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write `source` to `target` in `quantization`, one of `FILE_TYPES`.
+
+    Args:
+        source: quantised or not.
+        target: the file to write.
+        quantization: for example `Q4_0`.
+        chat_template: replaces the source's, where given.
+        on_tensor: called with (tensors done, tensors in all) after each.
+
+    Raises:
+        RequantizeError: `source` holds what the gguf library cannot convert.
+        OSError: the disk refuses.
+    """
+    wanted = GGMLQuantizationType[quantization]
+    tensors = source.reader.tensors
+    writer = GGUFWriter(target, _architecture(source))
+    writer.data_alignment = int(source.reader.alignment)
+    try:
+        _copy_metadata(source, writer, quantization=quantization, chat_template=chat_template)
+        for tensor in tensors:
+            kind = _kind(tensor, wanted)
+            shape = tuple(int(size) for size in reversed(tensor.shape))
+            num_bytes = int(np.prod(quant_shape_to_byte_shape(shape, kind)))
+            writer.add_tensor_info(tensor.name, shape, np.dtype(np.float32), num_bytes, raw_dtype=kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        for index, tensor in enumerate(tensors, start=1):
+            _append(writer, _converted(tensor, wanted, source))
+            on_tensor(index, len(tensors))
+    finally:
+        writer.close()
+
+
+def tokenizer_sha256(source: SourceModel) -> str:
+    """The hash of a model's tokenizer: its kind, tokens, merges and special ids, without the chat template."""
+    hasher = hashlib.sha256()
+    for key, field in sorted(source.reader.fields.items()):
+        if key.startswith("tokenizer.") and not key.startswith(CHAT_TEMPLATE_KEY):
+            hasher.update(key.encode() + b"\0")
+            for part in field.parts:
+                hasher.update(part.tobytes())
+    return hasher.hexdigest()
+
+
+def _architecture(source: SourceModel) -> str:
+    field = source.reader.get_field("general.architecture")
+    if field is None:
+        raise RequantizeError(
+            f"{source.path} names no general.architecture; take a GGUF file that holds a model"
+        )
+    return str(field.contents())
+
+
+def _copy_metadata(source: SourceModel, writer: Any, *, quantization: str, chat_template: str | None) -> None:
+    replaced: dict[str, tuple[Any, GGUFValueType]] = {
+        "general.file_type": (int(FILE_TYPES[quantization]), GGUFValueType.UINT32),
+        "general.quantization_version": (GGML_QUANT_VERSION, GGUFValueType.UINT32),
+    }
+    if chat_template is not None:
+        replaced[CHAT_TEMPLATE_KEY] = (chat_template, GGUFValueType.STRING)
+    for key, field in source.reader.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture":
+            continue  # the writer's own
+        if key in replaced:
+            writer.add_key_value(key, *replaced.pop(key))
+        else:
+            kind, *inner = field.types
+            # The library flattens arrays of arrays and forgets the type of empty ones.
+            if kind == GGUFValueType.ARRAY and (len(inner) != 1 or inner[0] == GGUFValueType.ARRAY):
+                raise RequantizeError(
+                    f"{source.path}: {key} is a nested or empty array, which gguf cannot rewrite"
+                )
+            writer.add_key_value(key, field.contents(), kind, *inner)
+    for key, value in replaced.items():
+        writer.add_key_value(key, *value)
+
+
+def _kind(tensor: Any, wanted: GGMLQuantizationType) -> GGMLQuantizationType:
+    """The type in which a tensor is written."""
+    if len(tensor.shape) < 2 or tensor.shape[0] % _BLOCK or tensor.tensor_type.name in _NOT_FLOAT:
+        return tensor.tensor_type
+    return GGMLQuantizationType.Q8_0 if tensor.name in KEPT_AT_Q8_0 else wanted
+
+
+def _converted(tensor: Any, wanted: GGMLQuantizationType, source: SourceModel) -> npt.NDArray[Any]:
+    kind = _kind(tensor, wanted)
+    if kind == tensor.tensor_type:
+        return np.asarray(tensor.data)
+    try:
+        return np.asarray(quantize(dequantize(tensor.data, tensor.tensor_type), kind))
+    except NotImplementedError as error:
+        remedy = "take the model in another quantisation"
+        raise RequantizeError(f"{source.path}: {tensor.name}: {error}; {remedy}") from error
+
+
+def _append(writer: Any, data: npt.NDArray[Any]) -> None:
+    # Not numpy's tofile, which says "n requested and m written" where the disk is full and drops the reason.
+    (out,) = writer.fout
+    writer.write_padding(out, out.tell())
+    out.write(np.ascontiguousarray(data).data)
+    writer.write_padding(out, data.nbytes)
