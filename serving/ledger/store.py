@@ -154,12 +154,12 @@ class Ledger:
                     self._num_taken -= 1
                     self._drop(1)
 
-    def _next_batch(self) -> list[_Entry]:
-        if not self._batches:
+    def _next_batch(self) -> list[_Entry] | None:
+        if not self._batches and self._buffer:
             batch = [self._buffer.popleft() for _ in range(min(MAX_BATCH, len(self._buffer)))]
             self._num_taken += len(batch)
             self._batches.append(batch)
-        return self._batches[0]
+        return self._batches[0] if self._batches else None
 
     def _write(self, batch: list[_Entry]) -> None:
         decision_rows, attempt_rows = _rows(batch)

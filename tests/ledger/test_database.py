@@ -148,6 +148,22 @@ def test_a_database_that_another_writer_made_again_is_shared(
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
 
 
+def test_a_full_disk_is_unavailable(path: Path, database: LedgerDatabase, make_row) -> None:
+    """When there is room again the same batch is written, and nothing of it was there before."""
+    database.write(1, decision_rows=[make_row(request_id="a")])
+    with database._engine.connect() as connection:
+        num_pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {num_pages}")
+    batch = [make_row(request_id="b", candidates="x" * 5_000)] * 20
+    with pytest.raises(UnavailableError, match="full"):
+        database.write(2, decision_rows=batch)
+    assert request_ids(path) == ["a"]
+    with database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 100000")
+    database.write(2, decision_rows=batch)
+    assert request_ids(path) == ["a"] + ["b"] * 20
+
+
 def test_a_table_that_was_dropped_is_made_again(path: Path, database: LedgerDatabase, make_row) -> None:
     """After an error the tables are looked at anew."""
     database.write(1, decision_rows=[make_row(request_id="a")])
