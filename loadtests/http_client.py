@@ -137,10 +137,16 @@ class ConnectionPool:
         await asyncio.gather(*(connection.closed for connection in self._open))
 
     def _connect_if_allowed(self) -> None:
-        if len(self._open) + len(self._connecting) < self._max_connections:
+        has_room = len(self._open) + len(self._connecting) < self._max_connections
+        if has_room and len(self._waiting) > len(self._connecting):
             task = self.loop.create_task(self._connect())
             self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+            task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting.discard(task)
+        if not task.cancelled():
+            self._connect_if_allowed()
 
     async def _connect(self) -> None:
         context = ssl.create_default_context() if self.origin.is_tls else None
@@ -166,8 +172,7 @@ class ConnectionPool:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        if self._waiting:
-            self._connect_if_allowed()
+        self._connect_if_allowed()
 
     def _forget(self, exchange: Exchange) -> None:
         if exchange in self._waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +46,7 @@ class Timeline:
     @property
     def itl_s(self) -> tuple[float, ...]:
         """Each gap between two events with output."""
-        return tuple(
-            after - before for before, after in zip(self.token_times_s, self.token_times_s[1:], strict=False)
-        )
+        return tuple(after - before for before, after in pairwise(self.token_times_s))
 
     @property
     def tpot_s(self) -> float | None:
