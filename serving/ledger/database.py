@@ -191,7 +191,7 @@ class LedgerDatabase:
         except Exception as error:  # drivers raise what they like: OverflowError, UnicodeEncodeError, …
             kind = BadRowError if self._is_prepared and _is_row_fault(error) else UnavailableError
             self._is_prepared = False  # whatever it was: look at the tables again before the next batch
-            raise kind(_first_line(error)) from error
+            raise kind(driver_message(error)) from error
 
 
 def create_private(path: Path) -> None:
@@ -218,7 +218,7 @@ def _is_row_fault(error: Exception) -> bool:
     return isinstance(error, StatementError) or not isinstance(error, SQLAlchemyError | OSError)
 
 
-def _first_line(error: BaseException) -> str:
+def driver_message(error: BaseException) -> str:
     """What the driver says, without the statement and without the details that quote a row."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from operator import attrgetter
 from typing import Any, Final
 
@@ -42,6 +43,17 @@ class ForeignText(TypeDecorator[str]):
         return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
 
 
+class Money(TypeDecorator[float]):
+    """A finite number: PostgreSQL would store a NaN, and every sum over it would be one."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        """The number, or null in the place of one that is not finite."""
+        return value if value is not None and isfinite(value) else None
+
+
 # SQLite counts rows by an INTEGER alone; elsewhere its four bytes are too few.
 _RowId = BigInteger().with_variant(Integer, "sqlite")
 
@@ -69,7 +81,7 @@ decisions = Table(
     Column("tier", Text),
     Column("reason", Text),
     Column("success_probability", Double),
-    Column("expected_cost", Double),
+    Column("expected_cost", Money),
     Column("price_of_compute", Double),
     Column("propensity", Double),
     Column("policy_version", Text),
@@ -80,7 +92,7 @@ decisions = Table(
     Column("error_code", ForeignText),
     Column("num_attempts", Integer, nullable=False),
     Column("total_s", Double, nullable=False),
-    Column("cost", Double, nullable=False),
+    Column("cost", Money, nullable=False),
     Column("prompt", ForeignText),
     Index("ix_decisions_created_at", "created_at"),
     Index("ix_decisions_request_id", "request_id"),
@@ -110,7 +122,7 @@ attempts = Table(
     Column("cached_tokens", BigInteger),
     Column("drafted_tokens", BigInteger),
     Column("accepted_tokens", BigInteger),
-    Column("cost", Double, nullable=False),
+    Column("cost", Money, nullable=False),
     Index("ix_attempts_recorded_at", "recorded_at"),
     Index("ix_attempts_request_id", "request_id"),
 )
