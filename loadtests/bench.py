@@ -19,6 +19,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.disconnects",
         "whether clients that vanish at any moment leave something behind",
     ),
+    "start": (
+        "loadtests.fresh_start",
+        "how long a fresh machine takes from `git clone` to its first answer",
+    ),
 }
 
 

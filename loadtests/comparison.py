@@ -68,8 +68,8 @@ async def run_blocks(
 ) -> LoadResult:
     """Run the blocks at their distances in time and return once every request has ended."""
     run = _Run(lanes, alarms, num_requests=sum(len(block.requests) for block in blocks))
-    cpu_began_s, began_s = time.process_time(), time.monotonic()
     with _no_collections():
+        cpu_began_s, began_s = time.process_time(), time.monotonic()
         origin_s = began_s + LEAD_S - min((block.starts_s for block in blocks), default=0.0)
         timelines = [run.schedule(block, origin_s + block.starts_s) for block in blocks]
         await run.ended

@@ -99,13 +99,15 @@ async def test_tokens_are_never_early(client: ChatClient) -> None:
 
 
 async def test_the_pace_is_kept(client: ChatClient) -> None:
-    """Alone, the best of ten streams is at most 2 ms late at any token: lateness does not add up along a stream."""
-    latest_s = []
-    for _ in range(10):
-        answer = await ask(client, is_streaming=True)
+    """Lateness does not add up along a stream: the best of tokens 30 to 39 is less than 2 ms late.
+
+    Were each token timed from the one before, these would be late by all that the first thirty were.
+    """
+    latest_s: list[float] = []
+    for answer in await asyncio.gather(*(ask(client, is_streaming=True, max_tokens=40) for _ in range(2))):
         assert answer.sent_s is not None
         delays_s = [arrived_s - answer.sent_s for arrived_s in answer.token_times_s]
-        latest_s.append(max(delay_s - 0.040 - 0.015 * index for index, delay_s in enumerate(delays_s)))
+        latest_s += [delays_s[index] - 0.040 - 0.015 * index for index in range(30, 40)]
     assert min(latest_s) < 0.002
 
 
