@@ -200,9 +200,10 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._headers = {}
         self._is_complete = False
+        sent_s = time.monotonic()  # before the write: the server may have read it when that returns
         self.transport.write(exchange.request)
         if exchange.listener is not None:
-            exchange.listener.on_sent(time.monotonic(), is_reused_connection=is_reused)
+            exchange.listener.on_sent(sent_s, is_reused_connection=is_reused)
 
     def drop(self, *, resets: bool) -> None:
         """Close without waiting for what is under way."""
