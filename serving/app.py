@@ -1,3 +1,175 @@
 """One gateway process, put together: engines below, pools between, the HTTP front above. The only place that knows all."""
 
 from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from importlib.metadata import version
+
+import aiohttp
+from fastapi import FastAPI, Request
+from prometheus_client import CollectorRegistry
+
+from router.difficulty import StructuralHeuristic
+from router.policy import RoutingPolicy
+from serving.engines.base import Endpoint, Engine, EngineCapabilities
+from serving.engines.external import ExternalEngine, ExternalSettings
+from serving.engines.llamacpp import LlamaCppEngine
+from serving.engines.supervisor import Supervisor
+from serving.gateway.fleet import Fleet
+from serving.gateway.keys import KeyStore
+from serving.gateway.routes import add_error_handlers, add_operations, model_names, protocol_routes
+from serving.gateway.service import Service
+from serving.ledger.store import Ledger
+from serving.registry.store import Store
+from serving.settings import Settings, TierSettings
+from serving.settings_sources import secret
+from serving.telemetry.log import LogWriter
+from serving.telemetry.metrics import Metrics
+from serving.upstream.client import UpstreamClient
+from serving.upstream.pool import Pool
+from serving.upstream.retry import RetryBudget
+
+PROBE_INTERVAL_S = 1.0
+"""How often an external server that does not answer is asked again."""
+
+
+class Gateway:
+    """The parts of one process, and the order in which they begin and end.
+
+    Args:
+        settings: the resolved tree.
+        keys: the API keys; None where requests need none.
+        log: where a line goes for each request.
+        on_progress: told, for a person, what is being started.
+    """
+
+    def __init__(
+        self, settings: Settings, *, keys: KeyStore | None, log: LogWriter, on_progress: Callable[[str], None]
+    ) -> None:
+        self.settings = settings
+        self.is_draining = False
+        self._keys = keys
+        self._on_progress = on_progress
+        self._metrics = Metrics(
+            CollectorRegistry(),
+            tiers=settings.tiers,
+            arms=[arm.name for arm in settings.resolved_arms],
+            version=version("tierwise"),
+        )
+        self._fleet = Fleet(settings, [self._pool(name) for name in settings.tiers])
+        self._client = UpstreamClient()
+        self._ledger = Ledger(
+            settings.ledger,
+            settings.home,
+            on_written=self._metrics.series.ledger_records_written_total.inc,
+            on_dropped=self._metrics.series.ledger_records_dropped_total.inc,
+        )
+        self.service = Service(
+            settings=settings,
+            fleet=self._fleet,
+            policy=RoutingPolicy(
+                StructuralHeuristic(),
+                price_of_compute=settings.router.price_of_compute,
+                quality_floor=settings.router.quality_floor,
+            ),
+            client=self._client,
+            keys=keys,
+            ledger=self._ledger,
+            metrics=self._metrics,
+            log=log,
+            retry_budget=RetryBudget(),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+            new_id=lambda: f"req_{secrets.token_hex(12)}",
+        )
+        self.app = self._application()
+        self._running = AsyncExitStack()
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether requests need an API key."""
+        return self._keys is not None
+
+    @property
+    def model_names(self) -> list[str]:
+        """What a request's `model` may say."""
+        return model_names(self.settings, self._fleet)
+
+    async def start(self) -> None:
+        """Start every tier, all at once; return when each has been up.
+
+        Raises:
+            EngineError: an engine cannot be started; the message tells why and what to do.
+            RegistryError: a tier's model is not there, or is not what was published.
+        """
+        await self._running.enter_async_context(self._client)
+        session = await self._running.enter_async_context(aiohttp.ClientSession())
+        try:
+            async with asyncio.TaskGroup() as starting:
+                for name, tier in self.settings.tiers.items():
+                    starting.create_task(self._start_tier(name, tier, session))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # the first tier that failed had the others cancelled
+
+    async def stop(self) -> None:
+        """End the engines, close every connection, and write what the ledger still holds."""
+        await self._running.aclose()
+        await asyncio.to_thread(self._ledger.close)
+
+    async def _start_tier(self, name: str, tier: TierSettings, session: aiohttp.ClientSession) -> None:
+        if isinstance(tier.engine, ExternalSettings):
+            engine = ExternalEngine(tier.engine, secret(tier.engine.api_key_env))
+            for endpoint in engine.endpoints():
+                await self._find(name, engine, endpoint, session)
+        else:
+            await self._launch(name, tier, session)
+
+    async def _find(
+        self, name: str, engine: Engine, endpoint: Endpoint, session: aiohttp.ClientSession
+    ) -> None:
+        """Wait for a server that somebody else runs."""
+        if not await engine.is_ready(session, endpoint):
+            self._on_progress(f"{name}: {endpoint.url} does not answer yet; asking again every second")
+            while not await engine.is_ready(session, endpoint):
+                await asyncio.sleep(PROBE_INTERVAL_S)
+        capabilities = await engine.capabilities(session, endpoint)
+        self._fleet.replica_up(name, endpoint, capabilities)
+        self._metrics.tier(name).ready.inc()
+        self._on_progress(f"{name}: {capabilities.model_id} at {endpoint.url}")
+
+    def _pool(self, tier: str) -> Pool:
+        limits = self.settings.gateway
+        return Pool(
+            tier,
+            max_queue=limits.max_queue,
+            queue_timeout_s=limits.queue_timeout_s,
+            clock=time.monotonic,
+            rng=random.Random(),
+            on_change=self._pool_changed,
+        )
+
+    def _pool_changed(self, pool: Pool) -> None:
+        series = self._metrics.tier(pool.tier)
+        series.in_flight.set(pool.in_flight)
+        series.queue_length.set(pool.num_waiting)
+
+    def _application(self) -> FastAPI:
+        app = FastAPI(title="tierwise", version=version("tierwise"), docs_url=None, redoc_url=None)
+        app.router.routes.extend(protocol_routes(self.service))
+        add_operations(
+            app,
+            settings=self.settings,
+            fleet=self._fleet,
+            metrics=self._metrics,
+            started_at=int(time.time()),
+            is_draining=lambda: self.is_draining,
+            authenticate=lambda request: self.service.authenticate(request.headers),
+        )
+        add_error_handlers(app)
+        return app

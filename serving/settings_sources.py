@@ -68,6 +68,19 @@ def load_settings(
         raise SettingsError(_explain(error, path, sources)) from None
 
 
+def secret(variable: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """What an environment variable named in the settings holds; None where none is named.
+
+    Raises:
+        SettingsError: it is named and not set.
+    """
+    if variable is None:
+        return None
+    if not (value := environ.get(variable)):
+        raise SettingsError(f"${variable} is not set; the settings name it as the place of an API key")
+    return value
+
+
 def to_toml(settings: Settings) -> str:
     """The resolved tree as TOML, which `load_settings` reads back to the same settings."""
     return tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True))
@@ -171,4 +184,6 @@ def _tag(member: Any) -> str | None:
 
 def _without_tags(names: tuple[str, ...]) -> tuple[str, ...]:
     """`names` as a person writes them: without the engine type that pydantic adds behind `engine`."""
-    return tuple(name for i, name in enumerate(names) if i == 0 or names[i - 1] != "engine" or i == len(names) - 1)
+    return tuple(
+        name for i, name in enumerate(names) if i == 0 or names[i - 1] != "engine" or i == len(names) - 1
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,21 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--config", type=Path, metavar="FILE", help="a TOML configuration")
     group.add_argument("--home", metavar="DIR", help="where registry, ledger and keys live")
     group.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="set one leaf of the tree"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="assignments",
+        help="set one leaf of the tree",
     )
 
 
-def settings_from(args: argparse.Namespace, **extra: Any) -> Settings:
+def settings_from(args: argparse.Namespace, extra: Mapping[str, Any] = {}) -> Settings:
     """The settings that the options resolve to.
 
     Args:
         args: parsed by a parser with `add_settings_options`.
-        **extra: dotted paths with `.` written `__`, from a verb's own options; None is left out.
+        extra: dotted path → value, from a verb's own options; None is left out.
 
     Raises:
         SettingsError: as `load_settings`.
@@ -43,7 +49,9 @@ def settings_from(args: argparse.Namespace, **extra: Any) -> Settings:
     for assignment in args.assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
-            raise SystemExit(f"tierwise: --set {assignment}: write it as KEY=VALUE, for example --set gateway.port=8001")
+            raise SystemExit(
+                f"tierwise: --set {assignment}: write it as KEY=VALUE, for example --set gateway.port=8001"
+            )
         overrides[key.strip()] = parse_value(text.strip())
-    overrides |= {key.replace("__", "."): value for key, value in extra.items() if value is not None}
+    overrides |= {key: value for key, value in extra.items() if value is not None}
     return load_settings(args.config, overrides)

@@ -11,7 +11,7 @@ import sys
 
 import uvloop
 
-from serving.app import Gateway, StartError
+from serving.app import Gateway
 from serving.commands.options import SETTINGS_HELP, add_settings_options, settings_from
 from serving.engines.base import EngineError
 from serving.gateway.keys import KeyStore
@@ -19,7 +19,7 @@ from serving.registry.errors import RegistryError
 from serving.server import PortError, bind, serve
 from serving.settings import Settings
 from serving.settings_sources import SettingsError, to_toml
-from serving.telemetry.log import start_logging
+from serving.telemetry.log import LogFormat, start_logging
 
 EXAMPLES = """\
 examples:
@@ -28,7 +28,7 @@ examples:
   tierwise serve --config prod.toml --set gateway.max_queue=64
 """
 
-FAILURES = (SettingsError, RegistryError, EngineError, PortError, StartError)
+FAILURES = (SettingsError, RegistryError, EngineError, PortError)
 """What ends a start with one line that names the remedy."""
 
 
@@ -56,28 +56,35 @@ def parser(prog: str, about: str) -> argparse.ArgumentParser:
     )
     made.add_argument("--host", help="address to listen on (default 127.0.0.1); a public one needs API keys")
     made.add_argument("--port", type=int, help="port to listen on (default 8000); 0 takes a free one")
-    made.add_argument("--print-config", action="store_true", help="print the resolved settings as TOML and end")
-    made.add_argument("--log-format", choices=("auto", "json", "text"), default="auto", help="of standard error")
+    made.add_argument(
+        "--print-config", action="store_true", help="print the resolved settings as TOML and end"
+    )
+    made.add_argument(
+        "--log-format", choices=("auto", "json", "text"), default="auto", help="of standard error"
+    )
     add_settings_options(made)
     return made
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """The settings that the shared options resolve to."""
-    return settings_from(args, gateway__host=args.host, gateway__port=args.port)
+    return settings_from(args, {"gateway.host": args.host, "gateway.port": args.port})
 
 
-def run(settings: Settings, log_format: str) -> int:
+def run(settings: Settings, log_format: LogFormat) -> int:
     """Serve until a signal comes.
 
     Raises:
         SettingsError: a public host without API keys.
-        PortError, RegistryError, EngineError, StartError: it could not start.
+        PortError, RegistryError, EngineError: it could not start.
     """
     keys = keys_of(settings)
     listener = bind(settings.gateway.host, settings.gateway.port)
-    with start_logging(log_format):
-        gateway = Gateway(settings, keys=keys, on_progress=_say)
+    with start_logging(log_format) as log:
+        logging.getLogger("uvicorn").setLevel(
+            logging.WARNING
+        )  # it reports its own start and end, which we do
+        gateway = Gateway(settings, keys=keys, log=log, on_progress=_say)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(gateway, listener, lambda: _say(banner(gateway, listener))))
     return 0
@@ -125,5 +132,4 @@ tierwise serves on {url}/v1
 
 
 def _say(text: str) -> None:
-    logging.getLogger("tierwise").debug("%s", text)
     print(text, flush=True)

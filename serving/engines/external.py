@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -55,19 +54,11 @@ class ExternalSettings(SettingsNode):
 
 
 class ExternalEngine:
-    """Implements `Engine` for `ExternalSettings`.
+    """Implements `Engine` for `ExternalSettings`; `api_key` is what the variable `api_key_env` holds."""
 
-    Raises:
-        EngineError: `api_key_env` names a variable that is not set.
-    """
-
-    def __init__(self, settings: ExternalSettings) -> None:
+    def __init__(self, settings: ExternalSettings, api_key: str | None = None) -> None:
         self._settings = settings
-        self._api_key: str | None = None
-        if settings.api_key_env is not None:
-            self._api_key = os.environ.get(settings.api_key_env)
-            if not self._api_key:
-                raise EngineError(f"${settings.api_key_env} is not set: it must hold the API key of {settings.urls[0]}")
+        self._api_key = api_key
 
     def launch(self, *, tier: str, model: Path | None, port: int) -> Launch | None:
         """None: there is nothing to start."""

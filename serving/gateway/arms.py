@@ -39,7 +39,7 @@ def arms_of(settings: Settings, engines: Mapping[str, EngineCapabilities] | None
 
 def _strengths(tiers: Mapping[str, TierSettings]) -> dict[str, int]:
     """Rank of each tier by price, 0 the cheapest; equal prices rank as configured, the first the stronger."""
-    by_price = sorted(reversed(tiers), key=lambda name: _price(tiers[name]).cost(**_TYPICAL_TOKENS))
+    by_price = sorted(reversed(list(tiers)), key=lambda name: _price(tiers[name]).cost(**_TYPICAL_TOKENS))
     return {name: rank for rank, name in enumerate(by_price)}
 
 

@@ -16,8 +16,7 @@ from serving.gateway.fleet import Tier
 from serving.gateway.protocols.base import Forward
 from serving.ledger.records import Outcome
 from serving.telemetry.metrics import Metrics
-from serving.upstream.client import UpstreamClient, UpstreamResponse
-from serving.upstream.pool import Lease
+from serving.upstream.client import UpstreamClient
 from serving.upstream.errors import (
     FirstTokenTimeout,
     IdleTimeout,
@@ -26,6 +25,8 @@ from serving.upstream.errors import (
     TotalTimeout,
     UpstreamError,
 )
+from serving.upstream.pool import Lease
+from serving.upstream.response import UpstreamResponse
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
 MAX_ERROR_BYTES: Final = 64 * 2**10
@@ -236,4 +237,3 @@ def _api_error(error: UpstreamError, tier: str) -> ApiError:
         return ApiError(503, f"The {tier} tier is down.", code="tier_unavailable", retry_after_s=2.0)
     status = 504 if isinstance(error, FirstTokenTimeout | IdleTimeout | TotalTimeout) else 502
     return ApiError(status, f"The {tier} tier failed: {error}", code=error.code, should_retry=False)
-

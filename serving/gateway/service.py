@@ -110,7 +110,7 @@ class Service:
             self._close(account)
 
     async def _answer(self, adapter: ProtocolAdapter, exchange: Exchange, account: Account) -> None:
-        account.key = self._authenticate(exchange.headers)
+        account.key = self.authenticate(exchange.headers)
         levers = read_levers(exchange.headers)
         raw = await exchange.read_body(self._settings.gateway.max_body_bytes)
         fields = parse_object(raw)
@@ -121,7 +121,12 @@ class Service:
         async with exchange.cancelled_on_disconnect():
             await self._attempt_until_answered(adapter, exchange, account, raw, fields, view)
 
-    def _authenticate(self, headers: Mapping[str, str]) -> str | None:
+    def authenticate(self, headers: Mapping[str, str]) -> str | None:
+        """The name of the API key in these headers; None where no key is asked for.
+
+        Raises:
+            ApiError: 401.
+        """
         if self._keys is None:
             return None
         scheme, _, presented = headers.get("authorization", "").partition(" ")
@@ -137,7 +142,9 @@ class Service:
         if view.wanted_arm is not None and all(view.wanted_arm != arm.name for arm in arms):
             names = ", ".join(arm.name for arm in arms)
             raise ApiError(
-                400, f"There is no arm {view.wanted_arm[:80]!r}; the arms are {names}.", param="x-tierwise-arm"
+                400,
+                f"There is no arm {view.wanted_arm[:80]!r}; the arms are {names}.",
+                param="x-tierwise-arm",
             )
         if view.model == AUTO:
             return view
@@ -254,8 +261,12 @@ class Service:
         self._log.request(record, account.attempts)
 
 
-_SHUTTING_DOWN: Final = ApiError(503, "The gateway is shutting down.", code="shutting_down", retry_after_s=1.0)
-_INTERNAL: Final = ApiError(500, "The gateway failed. The request id leads to its log.", code="internal_error")
+_SHUTTING_DOWN: Final = ApiError(
+    503, "The gateway is shutting down.", code="shutting_down", retry_after_s=1.0
+)
+_INTERNAL: Final = ApiError(
+    500, "The gateway failed. The request id leads to its log.", code="internal_error"
+)
 _UNAVAILABLE: Final = ApiError(
     503, "No tier that can answer this request is up.", code="tier_unavailable", retry_after_s=2.0
 )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from serving.gateway.errors import ApiError
+
 MAX_EVENT_BYTES: Final = 16 * 2**20
 """An upstream that sends this much without ending an event is not speaking SSE."""
 
 DONE: Final = b"data: [DONE]\n\n"
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-
-
-class EventTooLongError(Exception):
-    """`MAX_EVENT_BYTES` went by without the end of an event."""
 
 
 class EventBuffer:
@@ -27,7 +25,7 @@ class EventBuffer:
         """The bytes up to the last boundary seen so far; empty while an event is unfinished.
 
         Raises:
-            EventTooLongError: the unfinished event exceeds `MAX_EVENT_BYTES`.
+            ApiError: 502 where the unfinished event exceeds `MAX_EVENT_BYTES`.
         """
         data = self._rest + chunk if self._rest else chunk
         if data.endswith(b"\n\n") or data.endswith(b"\r\n\r\n"):
@@ -36,7 +34,7 @@ class EventBuffer:
         end = _last_boundary(data)
         self._rest = data[end:]
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise EventTooLongError
+            raise ApiError(502, "The engine sent an event without end.", code="upstream_protocol_error")
         return data[:end]
 
     def flush(self) -> bytes:

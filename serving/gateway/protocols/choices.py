@@ -1,14 +1,15 @@
 """Answers made of `choices`: chat completions and text completions, whole and streamed.
 
-Events are relayed as the bytes they are. Only those that carry usage, an error, an end, or an engine's own members are
-parsed, and found by a search for their names: inside a JSON string a quotation mark is always escaped, so that no text a
-model writes can look like one.
+Events are relayed as the bytes they are. Only those that carry usage, an error, an end, or an engine's own members
+are parsed, and found by a search for their names: inside a JSON string a quotation mark is always escaped, so that no
+text a model writes can look like one.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -40,6 +41,8 @@ class ChoicesReader:
 
     Args:
         wants_usage: the client asked for the usage chunk of a stream (`stream_options.include_usage`).
+        wants_chunk_usage: it asked vLLM for the usage so far in each chunk (`stream_options.continuous_usage_stats`).
+        num_choices: how many the stream has to finish.
         expose_vendor_fields: leave the engine's own members in.
         service_tier: to be told in every object, or None.
         reshape: changes a parsed object in place before it is sent; where given, every event is parsed.
@@ -49,6 +52,8 @@ class ChoicesReader:
         self,
         *,
         wants_usage: bool,
+        wants_chunk_usage: bool = False,
+        num_choices: int = 1,
         expose_vendor_fields: bool = False,
         service_tier: str | None = None,
         reshape: Callable[[dict[str, Any]], None] | None = None,
@@ -57,6 +62,8 @@ class ChoicesReader:
         self.num_tokens = 0
         self.is_complete = False
         self._wants_usage = wants_usage
+        self._wants_chunk_usage = wants_chunk_usage
+        self._num_choices = num_choices
         self._vendor = () if expose_vendor_fields else VENDOR_FIELDS
         self._vendor_choice = () if expose_vendor_fields else VENDOR_CHOICE_FIELDS
         self._service_tier = service_tier
@@ -64,12 +71,14 @@ class ChoicesReader:
         self._parses_all = reshape is not None or service_tier is not None
         self._buffer = sse.EventBuffer()
         self._usage_chunk: dict[str, Any] | None = None
+        self._usage_alone: Usage | None = None
+        self._usage_by_choice: dict[int, Usage] = {}
         self._num_finished = 0
 
     def whole(self, body: bytes) -> bytes:
         """The client's body; the engine's bytes where nothing had to be taken out or put in."""
-        parsed = _parsed(body)
-        _raise_error(parsed)
+        parsed = parsed_object(body)
+        raise_error(parsed)
         if isinstance(usage := parsed.get("usage"), dict):
             self.usage = usage_of(usage, parsed.get("timings"))
         self.is_complete = True
@@ -81,12 +90,7 @@ class ChoicesReader:
 
     def feed(self, chunk: bytes) -> bytes:
         """The events that these bytes complete, as the client is to see them."""
-        try:
-            events = self._buffer.feed(chunk)
-        except sse.EventTooLongError:
-            raise ApiError(
-                502, "The engine sent an event without end.", code="upstream_protocol_error"
-            ) from None
+        events = self._buffer.feed(chunk)
         if not events:
             return b""
         if self.num_tokens and not self._parses_all and events[:5] == b"data:" and not _MARKED.search(events):
@@ -95,12 +99,16 @@ class ChoicesReader:
         return b"".join(map(self._event, sse.split(events)))
 
     def finish(self) -> bytes:
-        """Nothing for a stream that ended well; the end marker where only that is missing."""
+        """Nothing for a stream that ended well; the end marker where only that is missing.
+
+        Raises:
+            ApiError: a choice is unfinished.
+        """
         rest = self._buffer.flush()
         tail = self._event(rest + b"\n\n") if rest else b""
         if self.is_complete:
             return tail
-        if not self._num_finished:
+        if self._num_finished < self._num_choices:
             raise interrupted()
         self.is_complete = True
         return tail + self._usage_event() + sse.DONE
@@ -116,8 +124,8 @@ class ChoicesReader:
         if data == b"[DONE]":
             self.is_complete = True
             return self._usage_event() + event
-        parsed = _parsed(data)
-        _raise_error(parsed)
+        parsed = parsed_object(data)
+        raise_error(parsed)
         choices = parsed.get("choices") or []
         self.num_tokens += any(_carries_answer(choice) for choice in choices)
         self._num_finished += sum(bool(choice.get("finish_reason")) for choice in choices)
@@ -131,28 +139,37 @@ class ChoicesReader:
         return sse.event(orjson.dumps(parsed)) if is_changed else event
 
     def _take_usage(self, parsed: dict[str, Any]) -> bool:
-        """Keep the usage; a chunk that holds nothing else waits for the end, so that there is one, however many choices."""
-        usage = parsed.get("usage")
-        if not isinstance(usage, dict):
+        """Keep the usage for one chunk at the end, however often it is told.
+
+        llama.cpp sends a chunk of usage for each choice; its text completions tell it in each choice's last chunk, and
+        vLLM's in every chunk where asked to, always the sum so far. What a chunk of its own says holds over the rest.
+        """
+        told = parsed.get("usage")
+        if not isinstance(told, dict):
             return False
-        self.usage = added(self.usage, usage_of(usage, parsed.get("timings")))
-        if not parsed.get("choices"):
+        usage = usage_of(told, parsed.get("timings"))
+        if choices := parsed.get("choices"):
+            self._usage_by_choice[choices[0].get("index", 0)] = usage
+            self._usage_chunk = self._usage_chunk or parsed | {"choices": []}
+            if not self._wants_chunk_usage:
+                del parsed["usage"]
+        else:
+            self._usage_alone = usage if self._usage_alone is None else added(self._usage_alone, usage)
             self._usage_chunk = parsed
-            return True
-        if not self._wants_usage:
-            del parsed["usage"]
-        return not self._wants_usage
+        self.usage = self._usage_alone or functools.reduce(added, self._usage_by_choice.values())
+        return not self._wants_chunk_usage
 
     def _usage_event(self) -> bytes:
         chunk, self._usage_chunk = self._usage_chunk, None
         if chunk is None or not self._wants_usage:
             return b""
         completion, prompt = self.usage.completion_tokens or 0, self.usage.prompt_tokens or 0
-        chunk["usage"] |= {
+        chunk["usage"] = chunk["usage"] | {
             "completion_tokens": completion,
             "prompt_tokens": prompt,
             "total_tokens": completion + prompt,
         }
+        self._strip(chunk)
         return sse.event(orjson.dumps(chunk))
 
     def _strip(self, parsed: dict[str, Any]) -> bool:
@@ -198,7 +215,12 @@ def added(first: Usage, second: Usage) -> Usage:
     )
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def parsed_object(data: bytes) -> dict[str, Any]:
+    """The JSON object that an engine sent.
+
+    Raises:
+        ApiError: 502 where it is none.
+    """
     try:
         parsed = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -208,7 +230,8 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _raise_error(parsed: dict[str, Any]) -> None:
+def raise_error(parsed: Mapping[str, Any]) -> None:
+    """Raise the error that an engine tells in an object with status 200, where it tells one."""
     error = parsed.get("error")
     if error:
         told = error if isinstance(error, dict) else {"message": str(error)}
