@@ -77,9 +77,9 @@ class GeneratorReport:
     lateness_p99_s: float
     lateness_max_s: float
     cpu_share: float
-    """Of one core."""
+    """Of one core, while either lane was loaded."""
     upstream_cpu_share: float | None
-    """The mock's, of one core."""
+    """The mock's, likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def make_report(
     lanes = {lane: [block for block in result.blocks if block.block.lane == lane] for lane in Lane}
     reports = {lane.value: _lane_report(blocks, load_s) for lane, blocks in lanes.items()}
     num_gateway_requests = reports[Lane.GATEWAY.value].num_requests
-    generator = _generator_report(result, upstream)
+    generator = _generator_report(result, upstream, loaded_s=len(Lane) * load_s)
     return GatewayReport(
         machine=machine,
         shape=shape,
@@ -208,14 +208,14 @@ def _gateway_cost(spent: Spent | None, num_requests: int, load_s: float) -> Gate
     )
 
 
-def _generator_report(result: LoadResult, upstream: Spent | None) -> GeneratorReport:
+def _generator_report(result: LoadResult, upstream: Spent | None, *, loaded_s: float) -> GeneratorReport:
     lateness_s = result.dispatch_lateness_s or (0.0,)
     return GeneratorReport(
         lateness_p50_s=quantile(lateness_s, 0.5),
         lateness_p99_s=quantile(lateness_s, 0.99),
         lateness_max_s=max(lateness_s),
-        cpu_share=result.generator_cpu_s / result.wall_s,
-        upstream_cpu_share=None if upstream is None else upstream.cpu_s / result.wall_s,
+        cpu_share=result.generator_cpu_s / loaded_s,
+        upstream_cpu_share=None if upstream is None else upstream.cpu_s / loaded_s,
     )
 
 
