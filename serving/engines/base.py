@@ -56,6 +56,8 @@ class EngineCapabilities:
     logprobs: bool = True
     unsupported_parameters: frozenset[str] = frozenset()
     """Request members that the engine would drop without a word; the gateway refuses them instead."""
+    counts_one_choice: bool = False
+    """Its usage of a whole answer with `n` > 1 counts one choice only; that of a stream counts them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.request import RequestView
@@ -10,6 +10,7 @@ from serving.gateway.body import require, splice
 from serving.gateway.errors import invalid
 from serving.gateway.levers import Levers
 from serving.gateway.protocols import parameters
+from serving.gateway.protocols.assembled import AssemblingReader
 from serving.gateway.protocols.base import Forward, Target
 from serving.gateway.protocols.choices import ChoicesReader
 from serving.gateway.protocols.content import Conversation
@@ -56,15 +57,29 @@ class ChatAdapter:
 
     def forward(self, raw: bytes, fields: Mapping[str, Any], target: Target) -> Forward:
         """The client's body under the engine's name of the model; a stream's usage is asked for in any case."""
-        changes = parameters.for_target(fields, target)
-        if parameters.is_streaming(fields):
-            changes["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
+        body = splice(raw, fields, self.changes(fields, target))
+        is_assembled = parameters.is_assembled(fields, target)
         reader = ChoicesReader(
-            wants_usage=parameters.wants_usage(fields),
+            wants_usage=is_assembled or parameters.wants_usage(fields),
+            wants_chunk_usage=parameters.wants_chunk_usage(fields),
+            num_choices=parameters.count(fields, "n", default=1) or 1,
             expose_vendor_fields=target.expose_vendor_fields,
             service_tier=target.service_tier,
+            reshape=_reshape(fields, target),
         )
-        return Forward(path="/v1/chat/completions", body=splice(raw, fields, changes), reader=reader)
+        return Forward(
+            path="/v1/chat/completions",
+            body=body,
+            reader=AssemblingReader(reader) if is_assembled else reader,
+        )
+
+    def changes(self, fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
+        """What the upstream body differs in from the client's, which is `fields`."""
+        changes = parameters.for_target(fields, target) | parameters.stream_changes(fields, target)
+        if fields.get("logprobs") and not fields.get("top_logprobs"):
+            # 0 and absent mean no alternatives; llama.cpp gives no log-probs at all for 0, and 20 for absent.
+            changes["top_logprobs"] = 1
+        return changes
 
 
 def read_messages(fields: Mapping[str, Any]) -> Conversation:
@@ -88,6 +103,23 @@ def read_messages(fields: Mapping[str, Any]) -> Conversation:
         if calls := message.get("tool_calls"):
             conversation.add_json(calls)
     return conversation
+
+
+def _reshape(fields: Mapping[str, Any], target: Target) -> Callable[[dict[str, Any]], None] | None:
+    """Brings log-probabilities into the form that was asked for; None where none were."""
+    if not fields.get("logprobs"):
+        return None
+    num_top = require(fields, "top_logprobs", int, "a whole number") or 0
+    keeps_ids = target.expose_vendor_fields
+
+    def reshape(parsed: dict[str, Any]) -> None:
+        for choice in parsed.get("choices") or ():
+            for entry in (choice.get("logprobs") or {}).get("content") or ():
+                entry["top_logprobs"] = (entry.get("top_logprobs") or [])[:num_top]
+                for token in () if keeps_ids else (entry, *entry["top_logprobs"]):
+                    token.pop("id", None)
+
+    return reshape
 
 
 def _max_output_tokens(fields: Mapping[str, Any]) -> int | None:

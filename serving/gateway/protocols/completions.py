@@ -10,6 +10,7 @@ from serving.gateway.body import require, splice
 from serving.gateway.errors import invalid
 from serving.gateway.levers import Levers
 from serving.gateway.protocols import parameters
+from serving.gateway.protocols.assembled import AssemblingReader
 from serving.gateway.protocols.base import Forward, Target
 from serving.gateway.protocols.choices import ChoicesReader
 
@@ -32,7 +33,7 @@ class CompletionsAdapter:
             model=parameters.model_of(fields),
             turns=turns,
             num_chars=num_chars,
-            needs_logprobs=require(fields, "logprobs", (int, bool), "a whole number") not in (None, False),
+            needs_logprobs=_num_top_logprobs(fields) is not None,
             num_choices=parameters.count(fields, "n", default=1) or 1,
             max_output_tokens=parameters.count(fields, "max_tokens", least=0),
             service_tier=parameters.service_tier(fields),
@@ -45,17 +46,26 @@ class CompletionsAdapter:
 
     def forward(self, raw: bytes, fields: Mapping[str, Any], target: Target) -> Forward:
         """The client's body under the engine's name of the model."""
-        changes = parameters.for_target(fields, target)
-        if parameters.is_streaming(fields):
-            changes["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
-        has_logprobs = require(fields, "logprobs", (int, bool), "a whole number") not in (None, False)
+        changes = parameters.for_target(fields, target) | parameters.stream_changes(fields, target)
+        num_top = _num_top_logprobs(fields)
+        if num_top == 0:
+            # 0 means the chosen tokens without alternatives; llama.cpp gives no log-probs at all for it.
+            changes["logprobs"] = 1
+        is_assembled = parameters.is_assembled(fields, target)
+        num_prompts = len(_read_prompt(fields)[0])
         reader = ChoicesReader(
-            wants_usage=parameters.wants_usage(fields),
+            wants_usage=is_assembled or parameters.wants_usage(fields),
+            wants_chunk_usage=parameters.wants_chunk_usage(fields),
+            num_choices=num_prompts * (parameters.count(fields, "n", default=1) or 1),
             expose_vendor_fields=target.expose_vendor_fields,
             service_tier=target.service_tier,
-            reshape=LegacyLogprobs().reshape if has_logprobs else None,
+            reshape=LegacyLogprobs(num_top).reshape if num_top is not None else None,
         )
-        return Forward(path="/v1/completions", body=splice(raw, fields, changes), reader=reader)
+        return Forward(
+            path="/v1/completions",
+            body=splice(raw, fields, changes),
+            reader=AssemblingReader(reader) if is_assembled else reader,
+        )
 
 
 PROMPT_LIST = "prompt[]"
@@ -63,9 +73,14 @@ PROMPT_LIST = "prompt[]"
 
 
 class LegacyLogprobs:
-    """Rewrites chat-shaped log-probabilities, which llama.cpp sends here too, into the completions API's own form."""
+    """Rewrites chat-shaped log-probabilities, which llama.cpp sends here too, into the completions API's own form.
 
-    def __init__(self) -> None:
+    Args:
+        num_top: alternatives that were asked for; 0 for the chosen tokens alone.
+    """
+
+    def __init__(self, num_top: int) -> None:
+        self._num_top = num_top
         self._offsets: dict[int, int] = {}
         """Characters of each choice so far: `text_offset` counts over a whole stream."""
 
@@ -73,8 +88,12 @@ class LegacyLogprobs:
         """Change `parsed` in place; log-probabilities that have the right form already stay."""
         for choice in parsed.get("choices") or ():
             logprobs = choice.get("logprobs")
-            if isinstance(logprobs, dict) and isinstance(logprobs.get("content"), list):
-                choice["logprobs"] = self._legacy(choice.get("index", 0), logprobs["content"])
+            if not isinstance(logprobs, dict):
+                continue
+            if isinstance(logprobs.get("content"), list):
+                logprobs = choice["logprobs"] = self._legacy(choice.get("index", 0), logprobs["content"])
+            if self._num_top == 0:
+                logprobs["top_logprobs"] = None
 
     def _legacy(self, index: int, content: list[dict[str, Any]]) -> dict[str, Any]:
         offsets = []
@@ -89,6 +108,12 @@ class LegacyLogprobs:
             ],
             "text_offset": offsets,
         }
+
+
+def _num_top_logprobs(fields: Mapping[str, Any]) -> int | None:
+    """`logprobs`, which counts the alternatives; None where none are asked for. Some clients send a bool."""
+    logprobs = require(fields, "logprobs", (int, bool), "a whole number")
+    return None if logprobs is None or logprobs is False else int(logprobs)
 
 
 def _read_prompt(fields: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:

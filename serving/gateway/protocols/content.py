@@ -30,7 +30,7 @@ class Conversation:
     is_tool_loop: bool = False
 
     def add(self, role: Any, content: Any) -> None:
-        """Count one message in. An unknown role counts as the assistant's: it is read by the model, and asks for nothing."""
+        """Count one message in. An unknown role counts as the assistant's: it is read, and asks for nothing."""
         text = self._text(content)
         self.num_chars += len(text)
         self.is_tool_loop = role in ("tool", "function")

@@ -73,6 +73,11 @@ def wants_usage(fields: Mapping[str, Any]) -> bool:
     return bool((options or {}).get("include_usage"))
 
 
+def wants_chunk_usage(fields: Mapping[str, Any]) -> bool:
+    """`stream_options.continuous_usage_stats`, which is vLLM's own."""
+    return bool((fields.get("stream_options") or {}).get("continuous_usage_stats"))
+
+
 def count(fields: Mapping[str, Any], name: str, *, default: int | None = None, least: int = 1) -> int | None:
     """A positive whole number, or `default`."""
     value = require(fields, name, int, "a whole number")
@@ -102,7 +107,7 @@ def effort(value: Any, param: str = "reasoning_effort") -> Effort | None:
 
 
 def for_target(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """What every upstream body differs in: the engine's name of the model, what the arm adds, and what is ours to honour.
+    """What every upstream body differs in: the engine's name of the model, what the arm adds, what is ours to honour.
 
     An effort above the arm's is a bound that the arm keeps by itself, so an engine that knows no efforts is not told.
     """
@@ -116,3 +121,18 @@ def for_target(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
         **target.arm.request,
         "model": target.engine.model_id,
     }
+
+
+def is_assembled(fields: Mapping[str, Any], target: Target) -> bool:
+    """Whether a whole answer has to be asked for as a stream, so that the usage of every choice is told."""
+    num_choices = count(fields, "n", default=1) or 1
+    return target.engine.counts_one_choice and num_choices > 1 and not is_streaming(fields)
+
+
+def stream_changes(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
+    """What the upstream body asks for in a stream: its usage, whether or not the client wants to see it."""
+    if is_streaming(fields):
+        return {"stream_options": {**(fields.get("stream_options") or {}), "include_usage": True}}
+    if is_assembled(fields, target):
+        return {"stream": True, "stream_options": {"include_usage": True}}
+    return {}
