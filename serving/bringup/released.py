@@ -6,6 +6,7 @@ its recipe.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,7 +90,8 @@ def _tier_recipe(tier: ReleasedTier, model: PackagedModel, chat_template: str | 
         "source_sha256": model.gguf_sha256,
         "quantization": tier.quantization,
         "kept_at_q8_0": [*sorted(KEPT_AT_Q8_0)],
-        "chat_template": chat_template,
+        # its text is in the file itself, as `tokenizer.chat_template`
+        "chat_template_sha256": hashlib.sha256(chat_template.encode()).hexdigest() if chat_template else None,
     }
 
 
