@@ -14,6 +14,6 @@ class LedgerSettings(BaseModel):
     """SQLAlchemy URL; `sqlite:///<home>/ledger.sqlite` where absent."""
     store_prompts: bool = False
     """Keep the text of the task with each decision."""
-    flush_interval_s: float = Field(0.5, gt=0)
-    max_buffered: int = Field(20_000, gt=0)
+    flush_interval_s: float = Field(default=0.5, gt=0)
+    max_buffered: int = Field(default=20_000, gt=0)
     """Records held in memory while the database is slow; beyond it records are dropped, counted and logged."""
