@@ -26,7 +26,19 @@ READS_ENVIRONMENT = {
 }
 
 HEAVY = {"torch", "transformers", "vllm", "peft", "datasets", "sklearn", "matplotlib"}
-IMPURE = {"aiohttp", "asyncio", "fastapi", "httpx", "os", "random", "socket", "subprocess", "time", "torch", "urllib"}
+IMPURE = {
+    "aiohttp",
+    "asyncio",
+    "fastapi",
+    "httpx",
+    "os",
+    "random",
+    "socket",
+    "subprocess",
+    "time",
+    "torch",
+    "urllib",
+}
 
 
 def python_files(*rooms: str) -> Iterator[Path]:
@@ -99,25 +111,29 @@ def test_nothing_is_called_utils() -> None:
 
 def test_pinned_versions_satisfy_the_declared_ones() -> None:
     """Every dependency that pyproject.toml names has one exact version in the constraints file."""
-    pins = {line.split("==")[0].lower() for line in (ROOT / ".ci/constraints.txt").read_text().splitlines() if "==" in line}
+    pins = {
+        line.split("==")[0].lower()
+        for line in (ROOT / ".ci/constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    declared = [
+        *project["dependencies"],
+        *(d for extra in project["optional-dependencies"].values() for d in extra),
+    ]
     names = {line.split(">")[0].split("=")[0].split("[")[0].strip().lower() for line in declared}
     assert not {name for name in names if name not in pins and name.replace("-", "_") not in pins}
 
 
 def test_readme_maps_every_file() -> None:
-    """The file map of the README names each module of the rooms, and no file that is not there."""
+    """The file map of the README says of each module what the module says of itself."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        from readme_map import with_map
+    finally:
+        sys.path.pop(0)
     readme = (ROOT / "README.md").read_text()
-    block = readme.split("<!-- file map -->")[1].split("<!-- end of file map -->")[0]
-    mapped = {line.split("`")[1] for line in block.splitlines() if line.startswith("| `")}
-    modules = {
-        name
-        for name in tracked()
-        if name.endswith(".py") and not name.startswith("tests/") and not name.endswith("__init__.py")
-    }
-    assert modules - mapped == set(), "not in the map"
-    assert {name for name in mapped if not (ROOT / name).exists()} == set(), "in the map, but not there"
+    assert with_map(readme) == readme, "run `python tests/readme_map.py`"
 
 
 def test_nothing_committed_names_this_workplace() -> None:

@@ -1,0 +1,58 @@
+"""The documentation's commands. Blocks of `sh` are run, those of `console` are checked against the tests that run them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serving.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+RUN_ELSEWHERE = {
+    "make serve": "loadtests/fresh_start.py",
+    "make test": ".ci/run",
+    "tierwise bench gateway": ".ci/run",
+    "tierwise bench disconnects": ".ci/run",
+    "tierwise bench start": ".ci/run",
+}
+"""Commands that take long or do not end, and the file that runs each."""
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL):
+            yield page.name, block
+
+
+def test_console_commands_are_run_elsewhere() -> None:
+    """Every command that is only shown is run by CI, where the table here says."""
+    shown = [line[2:].split("#")[0] for _, block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
+    assert shown
+    for command in shown:
+        name = next((known for known in RUN_ELSEWHERE if command.startswith(known)), None)
+        assert name is not None, f"nothing runs {command!r}"
+        text = (ROOT / RUN_ELSEWHERE[name]).read_text()
+        words = name.split()[1:] if name.startswith("make") else name.split()
+        assert all(word in text for word in words)
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("toml"))
+def test_shown_configurations_load(page: str, block: str) -> None:
+    """Each TOML block is a configuration, or becomes one beside the tiers of the shipped one."""
+    tree = tomllib.loads(block)
+    if "tiers" not in tree:
+        tree = tomllib.loads((ROOT / "serving/default.toml").read_text()) | tree
+    assert Settings.model_validate(tree).resolved_arms
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of a page names a file."""
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
