@@ -1,4 +1,4 @@
-"""One gateway process, put together: engines below, pools between, the HTTP front above. The only place that knows all."""
+"""One gateway process, put together: engines below, pools between, the HTTP front above. It alone knows all."""
 
 from __future__ import annotations
 

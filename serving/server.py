@@ -1,7 +1,8 @@
 """Runs the gateway's application on uvicorn, and ends it in order: not ready, drain, end what is left, stop.
 
-uvicorn's own shutdown closes the listening socket first, and a load balancer that has not noticed yet sends its requests
-into the void. Here SIGTERM first turns `/readyz` off and goes on serving until what runs has ended or `drain_s` is over.
+uvicorn's own shutdown closes the listening socket first, and a load balancer that has not noticed yet sends its
+requests into the void. Here SIGTERM first turns `/readyz` off and goes on serving until what runs has ended or
+`drain_s` is over.
 """
 
 from __future__ import annotations

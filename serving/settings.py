@@ -70,7 +70,7 @@ class ArmSettings(SettingsNode):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     tier: str
-    request: dict[str, Any] = {}
+    request: dict[str, Any] = Field(default_factory=dict)
 
 
 class RouterSettings(SettingsNode):
@@ -123,13 +123,17 @@ class Settings(SettingsNode):
     def _names_agree(self) -> Self:
         for arm in self.arms:
             if arm.tier not in self.tiers:
-                raise ValueError(f"arm {arm.name!r} names tier {arm.tier!r}; the tiers are {sorted(self.tiers)}")
+                raise ValueError(
+                    f"arm {arm.name!r} names tier {arm.tier!r}; the tiers are {sorted(self.tiers)}"
+                )
         names = [arm.name for arm in self.arms]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two arms are named {name!r}; rename one")
         for name in {"auto"} & (set(self.tiers) | set(names)):
-            raise ValueError(f"{name!r} asks the router to choose and cannot name a tier or an arm; rename it")
+            raise ValueError(
+                f"{name!r} asks the router to choose and cannot name a tier or an arm; rename it"
+            )
         return self
 
     @property

@@ -1,8 +1,8 @@
 """Where settings come from, and what is said when they are wrong.
 
 Precedence: defaults < one TOML file < environment < command line. `TIERWISE_GATEWAY__PORT=8001` and
-`--set gateway.port=8001` name the same leaf; values are read as TOML and, failing that, as plain strings. A key that the
-tree does not know is an error that names the nearest one it does.
+`--set gateway.port=8001` name the same leaf; values are read as TOML and, failing that, as plain strings. A key that
+the tree does not know is an error that names the nearest one it does.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def test_serving_needs_no_training_library() -> None:
     assert not {line.split(">")[0].split("=")[0].strip() for line in project["dependencies"]} & HEAVY
 
 
-@pytest.mark.parametrize("path", python_files(*ROOMS), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", list(python_files(*ROOMS)), ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_settings_roots_read_the_environment(path: Path) -> None:
     """`os.environ` and `getenv` appear where settings are resolved, and nowhere else."""
     name = str(path.relative_to(ROOT))

@@ -42,7 +42,7 @@ def test_console_commands_are_run_elsewhere() -> None:
         assert all(word in text for word in words)
 
 
-@pytest.mark.parametrize(("page", "block"), blocks("toml"))
+@pytest.mark.parametrize(("page", "block"), list(blocks("toml")))
 def test_shown_configurations_load(page: str, block: str) -> None:
     """Each TOML block is a configuration, or becomes one beside the tiers of the shipped one."""
     tree = tomllib.loads(block)

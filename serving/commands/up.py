@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from serving import engines
 from serving.bringup.errors import BringupError
+from serving.bringup.progress import ConsoleReport
 from serving.bringup.release import ensure_released
 from serving.commands import serve
 from serving.registry.store import Store
 from serving.server import bind
 from serving.settings_sources import to_toml
+
+CHAT_TEMPLATE = Path(engines.__file__).parent / "templates" / "smollm2.jinja"
+"""The packaged template with tools, which the packaged one leaves out without a word."""
 
 
 def main(argv: list[str]) -> int:
@@ -27,7 +32,12 @@ def main(argv: list[str]) -> int:
             print(to_toml(settings), end="")
             return 0
         bind(settings.gateway.host, settings.gateway.port).close()  # a port in use is told before a download
-        ensure_released(Store(settings.home / "registry"), base=args.base)
+        ensure_released(
+            Store(settings.home / "registry"),
+            base=args.base,
+            chat_template=CHAT_TEMPLATE.read_text(encoding="utf-8"),
+            report=ConsoleReport(),
+        )
         return 0 if args.prepare_only else serve.run(settings, args.log_format)
     except (*serve.FAILURES, BringupError) as error:
         print(f"tierwise: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Servers that run already: a hosted API, an Ollama, a vLLM somewhere. Nothing is started; its URLs are the replicas."""
+"""Servers that run already: a hosted API, an Ollama, a vLLM somewhere. Their URLs are the replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The books of one request: opened at its arrival, closed once however it ends, each attempt with an entry of its own."""
+"""The books of one request: opened at its arrival, closed once however it ends, an entry for each attempt."""
 
 from __future__ import annotations
 
@@ -101,13 +101,15 @@ class Account:
         return None if moment is None else moment - self.arrived
 
     def _cost(self, entry: AttemptEntry) -> float:
-        """By usage; by what was seen of a stream that ended before its usage came; nothing where nothing was generated."""
+        """By usage; of a stream that ended before its usage came, by what was seen; else nothing."""
         usage = entry.reader.usage
         if usage.prompt_tokens is None and entry.first_token is None:
             return 0.0
         estimate = self.view.num_input_tokens if self.view else 0.0
         prompt = usage.prompt_tokens if usage.prompt_tokens is not None else estimate
-        completion = usage.completion_tokens if usage.completion_tokens is not None else entry.reader.num_tokens
+        completion = (
+            usage.completion_tokens if usage.completion_tokens is not None else entry.reader.num_tokens
+        )
         return entry.tier.cost(num_input_tokens=prompt, num_output_tokens=completion)
 
     def record(self, now: float, *, store_prompt: bool) -> DecisionRecord:

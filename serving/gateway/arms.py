@@ -8,6 +8,7 @@ from typing import Final
 from router.arms import Arm, Capabilities, Effort, Price
 from serving.engines.base import EngineCapabilities
 from serving.gateway.protocols.parameters import EFFORTS
+from serving.gateway.protocols.responses_request import NATIVE_ONLY
 from serving.settings import ArmSettings, Settings, TierSettings
 
 ASSUMED = EngineCapabilities(
@@ -39,7 +40,10 @@ def arms_of(settings: Settings, engines: Mapping[str, EngineCapabilities] | None
 
 def _strengths(tiers: Mapping[str, TierSettings]) -> dict[str, int]:
     """Rank of each tier by price, 0 the cheapest; equal prices rank as configured, the first the stronger."""
-    by_price = sorted(reversed(list(tiers)), key=lambda name: _price(tiers[name]).cost(**_TYPICAL_TOKENS))
+    order = list(tiers)
+    by_price = sorted(
+        order, key=lambda name: (_price(tiers[name]).cost(**_TYPICAL_TOKENS), -order.index(name))
+    )
     return {name: rank for rank, name in enumerate(by_price)}
 
 
@@ -60,9 +64,14 @@ def _arm(settings: ArmSettings, tier: TierSettings, strength: int, engine: Engin
             tools=engine.tools,
             structured_output=engine.structured_output,
             logprobs=engine.logprobs,
-            unsupported_parameters=engine.unsupported_parameters,
+            unsupported_parameters=engine.unsupported_parameters | _untranslatable(engine),
         ),
         effort=EFFORTS.get(str(settings.request.get("reasoning_effort", "none")), Effort.NONE),
         strength=strength,
         request=settings.request,
     )
+
+
+def _untranslatable(engine: EngineCapabilities) -> frozenset[str]:
+    """What of the Responses API is lost on the way to chat, for an engine that has only that."""
+    return frozenset() if "responses" in engine.endpoints else NATIVE_ONLY

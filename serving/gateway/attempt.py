@@ -1,4 +1,4 @@
-"""One attempt at one replica: asks, relays, and says how it ended. The only place where upstream errors get an HTTP status."""
+"""One attempt at one replica: asks, relays, and says how it ended. Here alone upstream errors get an HTTP status."""
 
 from __future__ import annotations
 

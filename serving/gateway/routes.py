@@ -37,13 +37,15 @@ class ProtocolEndpoint:
         self._adapter = adapter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         await self._service.handle(self._adapter, Exchange(scope, receive, send))
 
 
 def protocol_routes(service: Service) -> list[Route]:
     """One route a protocol: plain ASGI, so that no framework stands between a token and its client."""
     return [
-        Route(path, ProtocolEndpoint(service, adapter()), methods=["POST"]) for path, adapter in ADAPTERS.items()
+        Route(path, ProtocolEndpoint(service, adapter()), methods=["POST"])
+        for path, adapter in ADAPTERS.items()
     ]
 
 
@@ -55,7 +57,7 @@ def add_operations(
     metrics: Metrics,
     started_at: int,
     is_draining: Callable[[], bool],
-    authenticate: Callable[[Request], None],
+    authenticate: Callable[[Request], object],
 ) -> None:
     """Add the routes that are not answered by a tier: models, health, metrics.
 
@@ -75,7 +77,9 @@ def add_operations(
     async def model(name: str, request: Request) -> JSONResponse:
         authenticate(request)
         if name not in model_names(settings, fleet):
-            raise ApiError(404, f"The model {name[:80]!r} does not exist here.", param="model", code="model_not_found")
+            raise ApiError(
+                404, f"The model {name[:80]!r} does not exist here.", param="model", code="model_not_found"
+            )
         return JSONResponse(_model(name, started_at))
 
     @app.get("/healthz")

@@ -102,7 +102,7 @@ class Service:
                 raise
             task.uncancel()
             await self._tell(_SHUTTING_DOWN, exchange, account)
-        except Exception:  # the outermost boundary: whatever is wrong with us, the client gets an answer
+        except Exception:  # noqa: BLE001  the outermost boundary: whatever is wrong with us, the client gets an answer
             _log.exception("request %s failed inside the gateway", account.request_id)
             await self._tell(_INTERNAL, exchange, account)
         finally:
@@ -162,7 +162,7 @@ class Service:
         fields: Mapping[str, Any],
         view: RequestView,
     ) -> None:
-        """Decide and attempt; again, with what has failed left out, while nothing has been sent and the budget allows."""
+        """Decide and attempt; and again without what has failed, while nothing is sent and the budget allows."""
         attempt = Attempt(exchange, account, self._client, self._metrics, self._monotonic)
         failed: frozenset[str] = frozenset()
         last_error: ApiError | None = None

@@ -29,7 +29,8 @@ class RunningGateway:
         self._reader.start()
 
     def wait_until_up(self) -> None:
-        assert self._is_up.wait(START_TIMEOUT_S) and self.url, "".join(self.output)
+        assert self._is_up.wait(START_TIMEOUT_S), "".join(self.output)
+        assert self.url, "".join(self.output)
 
     def children(self) -> list[int]:
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")

@@ -15,7 +15,7 @@ from tests.test_docs import blocks
 pytestmark = pytest.mark.engines
 
 
-@pytest.mark.parametrize(("page", "block"), blocks("sh"))
+@pytest.mark.parametrize(("page", "block"), list(blocks("sh")))
 def test_commands_of_a_page_work(gateway: RunningGateway, page: str, block: str) -> None:
     """Each block ends with status 0; its URL is the running gateway's."""
     script = "set -euo pipefail\n" + block.replace("http://127.0.0.1:8000", gateway.url).replace("curl ", "curl --fail ")

@@ -29,12 +29,21 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "tool_choice": "auto",
     "background": False,
     "truncation": "disabled",
-    "reasoning_effort": "none",
 }
 """Values that ask for nothing: setting a parameter to its default does not need an engine that knows it."""
 
-OURS: Final = frozenset({"service_tier", "user", "safety_identifier", "prompt_cache_key", "metadata"})
-"""Parameters that the gateway honours itself, or that ask nothing of an engine."""
+OURS: Final = frozenset(
+    {
+        "service_tier",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "metadata",
+        "reasoning_effort",
+        "reasoning",
+    }
+)
+"""Parameters that the gateway honours itself, or that ask nothing of an engine. An effort is a bound on the arms."""
 
 
 def set_parameters(fields: Mapping[str, Any]) -> frozenset[str]:
@@ -109,10 +118,10 @@ def effort(value: Any, param: str = "reasoning_effort") -> Effort | None:
 def for_target(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
     """What every upstream body differs in: the engine's name of the model, what the arm adds, what is ours to honour.
 
-    An effort above the arm's is a bound that the arm keeps by itself, so an engine that knows no efforts is not told.
+    An engine that knows no efforts is not told the client's: the arm keeps within that bound by itself.
     """
     unknown = target.engine.unsupported_parameters
-    removed = (OURS | {"reasoning_effort", "reasoning"}) & unknown & fields.keys()
+    removed = OURS & unknown & fields.keys()
     unset = {
         name for name in unknown & fields.keys() if _is_default(name, fields[name]) or fields[name] is None
     }
