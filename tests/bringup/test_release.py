@@ -109,6 +109,7 @@ def test_an_operators_alias_is_never_moved(store: Store, ensure: Any) -> None:
     store.aliases.point(FULL, base, by="ann")
     store.aliases.remove(FAST, by="ann")
     ensure(chat_template="new")
+    ensure()
     assert store.aliases.resolve(FULL) == base
     removed = store.aliases.get(FAST)
     assert removed is not None

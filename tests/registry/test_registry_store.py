@@ -24,7 +24,7 @@ from serving.registry.errors import (
     UnknownReferenceError,
     UnsafeFileError,
 )
-from serving.registry.manifest import MANIFEST_NAME, Description
+from serving.registry.manifest import MANIFEST_NAME, Description, Manifest
 from serving.registry.reference import AliasReference, ArtifactReference
 from serving.registry.store import Store
 
@@ -94,6 +94,25 @@ def test_a_version_never_changes(
         publish(content, version="v1", **fields)
     assert store.load("m:v1") == first
     assert leftovers(store) == []
+
+
+def test_a_version_taken_in_the_meantime_never_changes(
+    store: Store, publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer takes the version after the first look and before the rename: it keeps it."""
+    others = Store(store.root)
+    source = tmp_path / "others.gguf"
+    source.write_bytes(b"theirs")
+
+    def take_it(manifest: Manifest) -> None:
+        others.publish(
+            source, Description(**{f: getattr(manifest, f) for f in Description.model_fields}), version="v1"
+        )
+
+    monkeypatch.setattr(store, "_make_way", take_it)
+    with pytest.raises(ConflictError, match="files differ"):
+        publish(b"mine", version="v1")
+    assert (store.load("m:v1").directory / "others.gguf").read_bytes() == b"theirs"
 
 
 def test_staged_files_are_renamed_not_copied(store: Store, describe: Describe) -> None:
