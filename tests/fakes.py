@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import httptools
 
@@ -266,13 +266,12 @@ class _Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._number = self._upstream._num_accepted
         self._upstream._num_accepted += 1
         self._upstream._connections.add(self)
         if not self._upstream.is_reading:
-            transport.pause_reading()
+            self._transport.pause_reading()
         self._arm_idle_timer()
 
     def data_received(self, data: bytes) -> None:
