@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+
+from rich.console import Console
 
 from serving import engines
 from serving.bringup.errors import BringupError
@@ -31,12 +34,13 @@ def main(argv: list[str]) -> int:
         if args.print_config:
             print(to_toml(settings), end="")
             return 0
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # until it serves: clean up as on Ctrl-C
         bind(settings.gateway.host, settings.gateway.port).close()  # a port in use is told before a download
         ensure_released(
             Store(settings.home / "registry"),
             base=args.base,
             chat_template=CHAT_TEMPLATE.read_text(encoding="utf-8"),
-            report=ConsoleReport(),
+            report=ConsoleReport(Console()),
         )
         return 0 if args.prepare_only else serve.run(settings, args.log_format)
     except (*serve.FAILURES, BringupError) as error:
