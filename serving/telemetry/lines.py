@@ -94,9 +94,9 @@ def as_text(fields: Fields) -> str:
     fields = _without_secrets(fields)
     head = f"{fields['ts'][11:23]} {fields['level'].upper():<8}"
     if fields["event"] == "request":
-        return head + _printable(_request_text(fields)) + "\n"
+        return head + printable(_request_text(fields)) + "\n"
     body = "\n".join(str(fields[key]) for key in ("message", "exception") if key in fields)
-    return head + "\n    ".join(_printable(line) for line in body.splitlines()) + "\n"
+    return head + "\n    ".join(printable(line) for line in body.splitlines()) + "\n"
 
 
 def _request_text(fields: Fields) -> str:
@@ -132,7 +132,8 @@ def _masked(text: str) -> str:
     return mask_secrets(text).encode(errors="backslashreplace").decode()
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """`text` with control and formatting characters escaped, tabs excepted: it cannot move a terminal's cursor."""
     if text.isprintable():
         return text
     return "".join(

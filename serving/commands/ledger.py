@@ -1,0 +1,160 @@
+"""`tierwise ledger`: look at what was decided, attempted and spent."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from datetime import datetime
+
+from sqlalchemy.engine import URL
+
+from serving.commands import ledger_views as views
+from serving.commands.options import add_settings_options, settings_from
+from serving.ledger.database import LedgerError, ledger_url
+from serving.ledger.query import open_for_reading, tail
+from serving.ledger.summary import summarize
+from serving.settings_sources import SettingsError
+
+FOLLOW_EVERY_S = 0.5
+MAX_FOLLOWED = 1_000
+"""Requests that one look of --follow shows; after a burst, the latest."""
+
+ABOUT = """\
+The ledger holds one row for each request (what was asked, which arm was chosen and why, how it ended) and one for
+each time an upstream was asked (tokens, cost, outcome). Prompts are not in it unless [ledger] store_prompts is on.
+It lies in <home>/ledger.sqlite, or in the database that [ledger] url names; a running gateway does not mind a look.
+"""
+
+EXAMPLES = {
+    "": """\
+examples:
+  tierwise ledger tail                        the last 20 requests
+  tierwise ledger tail --follow               and those to come
+  tierwise ledger summary --since 1h          the last hour by tier, arm and reason
+""",
+    "tail": """\
+examples:
+  tierwise ledger tail -n 100
+  tierwise ledger tail --follow
+  tierwise ledger tail -n 1000 --json | jq 'select(.status >= 500)'
+  tierwise ledger tail --url postgresql+psycopg://tierwise@db/ledger
+""",
+    "summary": """\
+examples:
+  tierwise ledger summary
+  tierwise ledger summary --since 7d
+  tierwise ledger summary --since 2026-01-31T09:00 --json | jq .total.cost
+""",
+}
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise ledger argv…`. 0 done, 1 no ledger or not readable, 2 for wrong use."""
+    args = parser().parse_args(argv)
+    try:
+        settings = settings_from(args, {"ledger.url": args.url})
+        return int(args.run(args, ledger_url(settings.ledger.url, settings.home)))
+    except (LedgerError, SettingsError) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's parser, with a sub-verb's function in `run`."""
+    made = argparse.ArgumentParser(
+        prog="tierwise ledger",
+        description=ABOUT,
+        epilog=EXAMPLES[""],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = made.add_subparsers(metavar="SUB-VERB", required=True)
+    add = _sub_verb(verbs, "tail", "show the last requests")
+    add.add_argument(
+        "-n", type=_count, default=20, metavar="N", dest="num_requests", help="how many (%(default)s)"
+    )
+    add.add_argument("-f", "--follow", action="store_true", help="go on with those to come, until Ctrl-C")
+    add.set_defaults(run=show_tail)
+    add = _sub_verb(
+        verbs, "summary", "sum up requests, tokens, cost, latency and outcomes by tier, arm and reason"
+    )
+    add.add_argument(
+        "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
+    )
+    add.set_defaults(run=show_summary)
+    return made
+
+
+def show_tail(args: argparse.Namespace, url: URL) -> int:
+    """Print the last requests and, with --follow, the next ones as they are written."""
+    num_requests, after_id, is_first = args.num_requests, 0, True
+    while True:
+        # A connection for each look: it sees a ledger that was moved away and made anew.
+        with open_for_reading(url) as connection:
+            requests = tail(connection, num_requests, after_id=after_id)
+        if args.json:
+            for request in requests:
+                print(views.request_json(request), flush=True)
+        elif requests or is_first:
+            views.print_tail(requests, has_heading=is_first)
+        if not args.follow:
+            return 0
+        after_id = requests[-1].id if requests else after_id
+        num_requests, is_first = MAX_FOLLOWED, False
+        time.sleep(FOLLOW_EVERY_S)
+
+
+def show_summary(args: argparse.Namespace, url: URL) -> int:
+    """Print the sums."""
+    with open_for_reading(url) as connection:
+        summary = summarize(connection, args.since)
+    if args.json:
+        print(views.summary_json(summary))
+    else:
+        views.print_summary(summary)
+    return 0
+
+
+def since(text: str) -> float:
+    """Unix time of `30m`, `1h`, `7d` ago, or of an ISO date and time (local where it names no zone)."""
+    if match := _SPAN.fullmatch(text):
+        return time.time() - float(match[1]) * _UNIT_S[match[2]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no span or time; write 30m, 1h, 7d or 2026-01-31T09:00"
+        ) from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of requests")
+    return int(text)
+
+
+def _sub_verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
+) -> argparse.ArgumentParser:
+    made = verbs.add_parser(
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        epilog=EXAMPLES[name],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
+    made.add_argument(
+        "--url", metavar="URL", help="a database by its SQLAlchemy URL; short for --set ledger.url=URL"
+    )
+    add_settings_options(made)
+    return made
