@@ -25,6 +25,7 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
+from serving.ledger.credentials import mask_credentials
 from serving.ledger.tables import SCHEMA_VERSION, Row, attempts, decisions, meta, metadata
 
 BUSY_TIMEOUT_S: Final = 2.0
@@ -77,6 +78,8 @@ def open_engine(url: URL) -> Engine:
         engine = create_engine(url, hide_parameters=True, pool_pre_ping=url.get_backend_name() != "sqlite")
     except NoSuchModuleError:
         raise LedgerError(f"[ledger] url: unknown kind of database {url.drivername!r}") from None
+    except ArgumentError as error:
+        raise LedgerError(f"[ledger] url: {mask_credentials(str(error))}") from None
     except ModuleNotFoundError as error:
         raise LedgerError(
             f"[ledger] url: the driver {error.name!r} is not installed; `pip install {error.name}`"

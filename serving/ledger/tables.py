@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from serving.ledger.credentials import mask_credentials
 from serving.ledger.records import AttemptRecord, DecisionRecord, Usage
 
 SCHEMA_VERSION: Final = 1
@@ -41,6 +42,16 @@ class ForeignText(TypeDecorator[str]):
         if value is None or value.isprintable():  # neither NUL nor a surrogate is printable
             return value
         return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
+
+
+class ShownText(ForeignText):
+    """Foreign text that people will look at: credentials in it are masked before they are kept."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """The text as it is stored."""
+        return super().process_bind_param(None if value is None else mask_credentials(value), dialect)
 
 
 class Money(TypeDecorator[float]):
@@ -75,7 +86,7 @@ decisions = Table(
     Column("endpoint", Text, nullable=False),
     Column("key", ForeignText),
     Column("session", ForeignText),
-    Column("model", ForeignText, nullable=False),
+    Column("model", ShownText, nullable=False),
     Column("is_streaming", Boolean, nullable=False),
     Column("arm", Text),
     Column("tier", Text),
@@ -89,7 +100,7 @@ decisions = Table(
     Column("candidates", ForeignText, nullable=False),
     Column("num_input_chars", BigInteger, nullable=False),
     Column("status", Integer, nullable=False),
-    Column("error_code", ForeignText),
+    Column("error_code", ShownText),
     Column("num_attempts", Integer, nullable=False),
     Column("total_s", Double, nullable=False),
     Column("cost", Money, nullable=False),
@@ -116,7 +127,7 @@ attempts = Table(
     Column("is_committed", Boolean, nullable=False),
     Column("status", Integer),
     Column("outcome", Text, nullable=False),
-    Column("error", ForeignText),
+    Column("error", ShownText),
     Column("prompt_tokens", BigInteger),
     Column("completion_tokens", BigInteger),
     Column("cached_tokens", BigInteger),

@@ -8,30 +8,19 @@ same, because a client may put its key where the model's name belongs.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from serving.ledger.credentials import mask_credentials
 from serving.ledger.records import AttemptRecord, DecisionRecord
 
 Fields = Mapping[str, Any]
 Render = Callable[[Fields], str]
 
-_CREDENTIAL = re.compile(
-    r"\b(?:tw|sk|hf|gsk)[-_][A-Za-z0-9_-]{16,}"  # API keys, ours and others'
-    r"|(?i:(\bbearer\s+))[^\s\"']+"
-    r"|(?<=://)[^/@\s\"']+(?=@)"  # user and password of a URL
-)
-_MASK: Final = "[secret]"
 _EXCEPTIONS = logging.Formatter()
-
-
-def mask_secrets(text: str) -> str:
-    """`text` with API keys, bearer tokens and the credentials of URLs replaced by `[secret]`."""
-    return _CREDENTIAL.sub(lambda match: (match[1] or "") + _MASK, text)
 
 
 def level_of(status: int) -> int:
@@ -86,12 +75,12 @@ def message_fields(record: logging.LogRecord) -> Fields:
 
 def as_json(fields: Fields) -> str:
     """One JSON object on one line."""
-    return orjson.dumps(_without_secrets(fields)).decode() + "\n"
+    return orjson.dumps(_masked_fields(fields)).decode() + "\n"
 
 
 def as_text(fields: Fields) -> str:
     """For a person at a terminal. Control characters are escaped, so that no client can move the cursor."""
-    fields = _without_secrets(fields)
+    fields = _masked_fields(fields)
     head = f"{fields['ts'][11:23]} {fields['level'].upper():<8}"
     if fields["event"] == "request":
         return head + printable(_request_text(fields)) + "\n"
@@ -120,7 +109,7 @@ def _timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _without_secrets(fields: Fields) -> dict[str, Any]:
+def _masked_fields(fields: Fields) -> dict[str, Any]:
     """Masked before anything is escaped: behind a `\\n` no word begins, and a mask could eat half an escape.
 
     Lone surrogates, which stand for bytes that are not UTF-8, are written as escapes.
@@ -129,7 +118,7 @@ def _without_secrets(fields: Fields) -> dict[str, Any]:
 
 
 def _masked(text: str) -> str:
-    return mask_secrets(text).encode(errors="backslashreplace").decode()
+    return mask_credentials(text).encode(errors="backslashreplace").decode()
 
 
 def printable(text: str) -> str:

@@ -7,6 +7,7 @@ Every label is bounded. Tiers, arms, endpoints and reasons are those configured 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
@@ -31,6 +32,7 @@ MAX_ERROR_CODES: Final = 32
 """How many codes `tierwise_stream_errors_total` tells apart: upstreams invent them, the rest is `other`."""
 
 _CODES: Final = {int(status): str(int(status)) for status in HTTPStatus} | {499: "499", 529: "529"}
+_ERROR_CODE = re.compile(r"[a-z0-9_]{1,48}")
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 
 
@@ -117,7 +119,7 @@ class Metrics:
     def stream_failed(self, tier: str, code: str) -> None:
         """An error event with this code ended a stream."""
         if code not in self._error_codes:
-            if len(self._error_codes) < MAX_ERROR_CODES:
+            if len(self._error_codes) < MAX_ERROR_CODES and _ERROR_CODE.fullmatch(code):
                 self._error_codes.add(code)
             else:
                 code = OTHER

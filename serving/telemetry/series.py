@@ -67,7 +67,7 @@ class Series:
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"tierwise_{name}", text, labels, buckets=buckets, registry=registry)
 
-        text = "Requests answered, by the HTTP status that the client got; 499 where it left first."
+        text = "Requests, by HTTP status; 499 where the client left, the error's where a stream broke."
         self.requests_total = counter("requests_total", text, "endpoint", "tier", "arm", "code")
         text = "From arrival to the last byte."
         self.request_seconds = histogram("request_seconds", text, REQUEST_BUCKETS, "endpoint", "tier")

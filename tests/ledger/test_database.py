@@ -216,6 +216,7 @@ def test_a_home_that_cannot_be_made_is_unavailable(tmp_path: Path, make_row) -> 
         ("not a url with hunter2", "is not a database URL; write it like"),
         ("nosuchbase://user:hunter2@host/name", "unknown kind of database 'nosuchbase'"),
         ("mysql+nosuchdriver://user:hunter2@host/name", "unknown kind of database 'mysql.nosuchdriver'"),
+        ("sqlite://user:hunter2@host/name", "Invalid SQLite URL"),
         ("oracle+cx_oracle://user:hunter2@host/name", "driver 'cx_Oracle' is not installed; `pip install"),
     ],
 )

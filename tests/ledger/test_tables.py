@@ -43,6 +43,20 @@ def test_a_record_comes_back_as_it_went_in(
     assert dict(stored_attempt) == expected | usage | {"id": 1, "recorded_at": 5.0}
 
 
+def test_a_key_where_the_models_name_belongs_is_not_kept(
+    make_decision: Callable[..., DecisionRecord],
+) -> None:
+    """A client's slip does not put its key into a file that others read."""
+    engine = create_engine("sqlite://")
+    key = "tw-" + "Ab3_-" * 8 + "xyz"
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        connection.execute(insert(decisions), [decision_row(make_decision(model=key, error_code=key))])
+        stored = connection.execute(select(decisions.c.model, decisions.c.error_code)).one()
+    engine.dispose()
+    assert tuple(stored) == ("[secret]", "[secret]")
+
+
 def test_what_a_database_refuses_in_text_is_replaced(make_decision: Callable[..., DecisionRecord]) -> None:
     """A client's NUL or lone surrogate cannot make a batch impossible to write; other text is untouched."""
     engine = create_engine("sqlite://")

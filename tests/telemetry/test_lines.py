@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
-from serving.telemetry.lines import as_json, as_text, mask_secrets, message_fields, request_fields
+from serving.telemetry.lines import as_json, as_text, message_fields, request_fields
 
 KEY = "tw-" + "Ab3_-" * 8 + "xyz"
 
@@ -149,12 +149,6 @@ def test_credentials_are_masked_wherever_they_appear(render, text: str) -> None:
     assert lines.count("[secret]") >= 3
     for secret in (KEY, "abc.def-ghi", "abcdefghijklmnop1234", "hunter22"):
         assert secret not in lines
-
-
-def test_masking_leaves_other_words_alone() -> None:
-    """Names that only begin like a key, and URLs without credentials, stay readable."""
-    text = "tw-short, sk-learn, task-tw-1, http://127.0.0.1:8000/v1, bearer"
-    assert mask_secrets(text) == text
 
 
 def test_a_masked_line_is_still_json() -> None:
