@@ -156,12 +156,13 @@ class Output:
 
     def close(self, status: str) -> list[Event]:
         """Close what is open; `status` is how its last item ended."""
-        open_items = [item for item in self._items if item is self._text or isinstance(item, CallItem)]
+        still_open = [item for item in self._items if item is self._text or item in self._calls.values()]
         self._text = None
+        self._calls.clear()
         last = len(self._items) - 1
         return [
             event
-            for item in open_items
+            for item in still_open
             for event in item.closed(status if item.index == last else "completed")
         ]
 

@@ -101,7 +101,7 @@ class ResponsesReader:
             return event
         parsed = parsed_object(data)
         kind = str(parsed.get("type"))
-        if kind == "error":
+        if kind == "error" or parsed.get("error"):  # flat as OpenAI has it, or llama.cpp's envelope
             _raise_failure({"error": parsed.get("error") or parsed})
         self.num_tokens += kind.endswith(".delta")
         self._is_numbered = "sequence_number" in parsed

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
 
 from router.arms import Arm, Capabilities, Price
 from serving.engines.base import EngineCapabilities
@@ -107,3 +109,50 @@ def chat_stream() -> Callable[..., bytes]:
         return "".join([*events, "data: [DONE]\n\n" if ends else ""]).encode()
 
     return stream
+
+
+_STREAM_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+@pytest.fixture
+def check_response() -> Callable[[dict[str, Any]], Response]:
+    """Validates a response object against OpenAI's own types, which its client would not do."""
+    return Response.model_validate
+
+
+@pytest.fixture
+def check_events() -> Callable[[list[dict[str, Any]]], list[str]]:
+    """Checks the events of a Responses stream, and gives their types.
+
+    Each has every member of OpenAI's type for it; they are numbered from 0; an item is added before anything is said
+    of it and closed once; what its deltas amount to is what closes it; the last response holds the closed items.
+    """
+
+    def check(events: list[dict[str, Any]]) -> list[str]:
+        for event in events:
+            assert _STREAM_EVENT.validate_python(event).type == event["type"]
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+        assert len({event["response"]["id"] for event in events if "response" in event}) == 1
+        grown: dict[int, str] = {}
+        closed: dict[int, dict[str, Any]] = {}
+        for event in events:
+            index = event.get("output_index")
+            if event["type"] == "response.output_item.added":
+                assert index == len(grown)
+                grown[index] = ""
+            elif event["type"].endswith(".delta"):
+                grown[index] += event["delta"]
+            elif event["type"] == "response.output_item.done":
+                assert index not in closed
+                closed[index] = event["item"]
+            elif event["type"].endswith((".text.done", "_text.done", "arguments.done")):
+                assert event.get("text", event.get("arguments")) == grown[index]
+        for index, item in closed.items():
+            parts = item.get("content") or [{"text": item.get("arguments")}]
+            assert "".join(part.get("text", part.get("refusal")) for part in parts) == grown[index]
+        if events[-1]["type"] != "response.failed":
+            assert [closed[index] for index in sorted(grown)] == events[-1]["response"]["output"]
+        return [event["type"] for event in events]
+
+    return check

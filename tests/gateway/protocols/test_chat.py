@@ -73,7 +73,7 @@ def test_view_of_the_plainest_request() -> None:
     """Nothing is needed that was not asked for."""
     seen = view()
     assert (seen.endpoint, seen.model, seen.turns, seen.num_chars) == ("chat", "auto", ("hi",), 2)
-    assert not (seen.is_tool_loop or seen.needs_schema or seen.needs_logprobs)
+    assert (seen.is_tool_loop, seen.needs_schema, seen.needs_logprobs) == (False, False, False)
     assert seen.num_tools == 0
     assert (seen.max_effort, seen.max_output_tokens, seen.session) == (None, None, None)
 
