@@ -31,13 +31,17 @@ from serving.ledger.tables import SCHEMA_VERSION, Row, attempts, decisions, meta
 BUSY_TIMEOUT_S: Final = 2.0
 """How long SQLite waits for another process that writes."""
 
+# Readers and the writer do not wait for each other. A commit survives the process's death; the last ones may be
+# undone by a power cut, which costs no more than what the buffer would have lost.
+_WRITER_PRAGMAS: Final = ("journal_mode = WAL", "synchronous = NORMAL")
+
 
 class LedgerError(Exception):
     """The ledger cannot be used as it is configured; the message names the remedy."""
 
 
 class UnavailableError(Exception):
-    """The database cannot be written now: locked, full, absent, unreachable. Nothing of the batch is in it."""
+    """The database cannot be written now: locked, full, absent, unreachable. The same batch may be tried again."""
 
 
 class BadRowError(Exception):
@@ -67,8 +71,12 @@ def sqlite_path(url: URL) -> Path | None:
     return Path(str(url.database)) if is_file else None
 
 
-def open_engine(url: URL) -> Engine:
+def open_engine(url: URL, pragmas: Sequence[str]) -> Engine:
     """An engine for `url`; connects to nothing yet.
+
+    Args:
+        url: of the database.
+        pragmas: set on every connection, where it is SQLite.
 
     Raises:
         LedgerError: the database is of an unknown kind, or its driver is not installed.
@@ -84,20 +92,17 @@ def open_engine(url: URL) -> Engine:
         raise LedgerError(
             f"[ledger] url: the driver {error.name!r} is not installed; `pip install {error.name}`"
         ) from None
+
+    def set_pragmas(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        # The timeout first of all, so that the others wait too.
+        for pragma in (f"busy_timeout = {BUSY_TIMEOUT_S * 1e3:.0f}", *pragmas):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
     if sqlite_path(url) is not None:
-        event.listen(engine, "connect", _set_pragmas)
+        event.listen(engine, "connect", set_pragmas)
     return engine
-
-
-def _set_pragmas(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    # First of all, so that the others wait too.
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1e3:.0f}")
-    # Readers and the writer do not wait for each other. A commit survives the process's death; the last ones may be
-    # undone by a power cut, which costs no more than what the buffer would have lost.
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = NORMAL")
-    cursor.close()
 
 
 class LedgerDatabase:
@@ -107,7 +112,7 @@ class LedgerDatabase:
     """
 
     def __init__(self, url: URL) -> None:
-        self._engine = open_engine(url)
+        self._engine = open_engine(url, _WRITER_PRAGMAS)
         self._path = sqlite_path(url)
         self._file: tuple[int, int] | None = None
         self._writer = f"writer:{uuid.uuid4().hex}"

@@ -65,11 +65,9 @@ def open_for_reading(url: URL) -> Iterator[Connection]:
             f"no ledger at {path}; a gateway makes one with its first request (`tierwise up`). "
             "Name another with --home or --url"
         )
-    engine = open_engine(url)
+    engine = open_engine(url, ("query_only = ON",))
     try:
         with engine.connect() as connection:
-            if path is not None:
-                connection.exec_driver_sql("PRAGMA query_only = ON")
             _check_schema(connection, name)
             yield connection
     except SQLAlchemyError as error:

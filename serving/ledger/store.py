@@ -163,7 +163,10 @@ class Ledger:
         return self._batches[0] if self._batches else None
 
     def _write(self, batch: list[_Entry]) -> None:
-        decision_rows, attempt_rows = _rows(batch)
+        try:
+            decision_rows, attempt_rows = _rows(batch)
+        except (AttributeError, TypeError) as error:  # a record that is none, which must not end the thread
+            raise BadRowError(f"{type(error).__name__}: {error}") from error
         self._database.write(self._batch_number, decision_rows=decision_rows, attempt_rows=attempt_rows)
         self._batch_number += 1
         self._batches.popleft()
@@ -175,7 +178,7 @@ class Ledger:
         if not is_failing and not self._num_unreported:
             if self._next_report_at:
                 _log.info("the ledger %s is written again", self._database.name)
-            self._next_report_at = 0.0
+            self._next_report_at, self._fault = 0.0, ""
             return
         if time.monotonic() < self._next_report_at:
             return

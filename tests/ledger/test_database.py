@@ -223,7 +223,7 @@ def test_a_home_that_cannot_be_made_is_unavailable(tmp_path: Path, make_row) -> 
 def test_a_url_that_can_never_work_is_said_with_its_remedy(tmp_path: Path, url: str, message: str) -> None:
     """Wrong configuration fails at once, unlike a database that is away, and without the password."""
     with pytest.raises(LedgerError, match=message) as caught:
-        open_engine(ledger_url(url, tmp_path))
+        open_engine(ledger_url(url, tmp_path), ())
     assert "hunter2" not in str(caught.value)
 
 

@@ -195,6 +195,21 @@ def test_a_row_that_cannot_be_written_costs_no_other(
     )
 
 
+def test_what_is_no_record_does_not_end_the_writer(
+    tmp_path: Path, make_decision: MakeDecision, make_attempt: MakeAttempt
+) -> None:
+    """A caller's mistake costs its own record and nothing after it."""
+    counts: list[tuple[str, int]] = []
+    ledger = open_ledger(tmp_path, counts)
+    ledger.record_attempt(make_attempt(outcome="success"))  # not an Outcome
+    ledger.record_decision(make_decision(request_id="a"))
+    until(lambda: ledger.num_waiting == 0)
+    ledger.record_decision(make_decision(request_id="b"))
+    ledger.close()
+    assert request_ids(tmp_path) == ["a", "b"]
+    assert total(counts, "dropped") == 1
+
+
 def test_a_small_buffer_is_flushed_before_it_is_full(tmp_path: Path, make_decision: MakeDecision) -> None:
     """A burst slower than the database is lost neither to a long interval nor to a small bound."""
     counts: list[tuple[str, int]] = []

@@ -95,7 +95,7 @@ def test_a_missing_ledger_is_said_with_its_remedy_and_not_made(tmp_path: Path) -
 
 
 def test_a_file_that_is_no_ledger_is_said(tmp_path: Path) -> None:
-    """Neither a text file nor another program's database is read as an empty ledger."""
+    """Neither a text file nor another program's database is read as an empty ledger, or touched."""
     (tmp_path / "ledger.sqlite").write_text("not a database, but long enough to look at" * 100)
     with (
         pytest.raises(LedgerError, match="file is not a database"),
@@ -105,11 +105,13 @@ def test_a_file_that_is_no_ledger_is_said(tmp_path: Path) -> None:
     other = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE something (x)")
+    before = other.read_bytes()
     with (
         pytest.raises(LedgerError, match="holds no ledger"),
         open_for_reading(ledger_url(f"sqlite:///{other}", tmp_path)),
     ):
         pass
+    assert other.read_bytes() == before
 
 
 def test_a_ledger_of_another_schema_is_not_guessed_at(tmp_path: Path, make_decision: MakeDecision) -> None:

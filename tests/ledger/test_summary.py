@@ -108,7 +108,7 @@ def nearest_rank(values: list[float], percent: int) -> float | None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_sql_agrees_with_a_plain_sum_over_the_records(
+def test_the_summary_agrees_with_a_plain_sum_over_the_records(
     tmp_path: Path, make_decision: MakeDecision, make_attempt: MakeAttempt, seed: int
 ) -> None:
     """Counts, sums and percentiles of random requests, in every group and together."""
