@@ -35,6 +35,8 @@ class ExternalSettings(SettingsNode):
     tools: bool = True
     structured_output: bool = True
     logprobs: bool = True
+    counts_one_choice: bool = False
+    """Whether their usage covers only one of several choices, as llama.cpp's does."""
     unsupported_parameters: frozenset[str] = frozenset()
     """Request members that the servers would drop without a word; such requests are refused instead."""
 
@@ -96,6 +98,7 @@ class ExternalEngine:
             structured_output=settings.structured_output,
             logprobs=settings.logprobs,
             unsupported_parameters=settings.unsupported_parameters,
+            counts_one_choice=settings.counts_one_choice,
         )
 
     async def _only_model(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
