@@ -30,8 +30,8 @@ _TAIL_COLUMNS: dict[str, tuple[int, Literal["left", "right"]]] = {
     "model": (16, "left"),
     "arm": (12, "left"),
     "reason": (19, "left"),
-    "ttft": (7, "right"),
-    "total": (7, "right"),
+    "ttft": (8, "right"),
+    "total": (8, "right"),
     "tokens": (11, "right"),
     "cost": (10, "right"),
     "request": (28, "left"),
@@ -174,5 +174,5 @@ def _seconds(value: float | None) -> str:
     if value is None:
         return "—"
     if value < 0.9995:
-        return f"{value * 1e3:.0f} ms"
+        return f"{value * 1e3:.3g} ms"
     return f"{value:.2f} s" if value < 9.995 else f"{value:,.1f} s"
