@@ -1,7 +1,7 @@
 """The clock of one attempt: a single timer that notices when the first token, the next bytes or the whole are overdue.
 
 It is not set anew for each read. It fires when the deadline that was nearest would have passed, finds that bytes came
-meanwhile, and goes back to sleep: a read costs two attribute writes.
+meanwhile, and goes back to sleep: a read costs a look at the clock and two attribute writes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ class Watchdog:
 
         `on_overdue` is called once, with the error, unless `stop` comes before.
         """
-        self.stop()
         self._on_overdue = on_overdue
         self._waiting_since = self._clock()
-        self._arm(self._waiting_since)
+        self._rearm()
 
     def wait_begins(self) -> None:
         """Our reader wants bytes."""
@@ -51,17 +50,22 @@ class Watchdog:
     def wait_ends(self) -> None:
         """Bytes came."""
         self._waiting_since = None
-        self._limit_s = self._deadlines.idle_s
-        self._has_begun = True
+        if not self._has_begun:
+            self._has_begun = True
+            self._limit_s = self._deadlines.idle_s
+            self._rearm()
 
     def stop(self) -> None:
         """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._on_overdue = None
+        self._on_overdue = None
 
-    def _arm(self, now: float) -> None:
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._clock()
         since = now if self._waiting_since is None else self._waiting_since
         delay_s = min(self._total_at, since + self._limit_s) - now
         # A loop's timer may go off a moment early (uvloop rounds to milliseconds): never ask for less than one.
@@ -74,6 +78,6 @@ class Watchdog:
         elif self._waiting_since is not None and now >= self._waiting_since + self._limit_s:
             self.error = IdleTimeout() if self._has_begun else FirstTokenTimeout()
         if self.error is None:
-            self._arm(now)
+            self._rearm()
         elif self._on_overdue is not None:
             self._on_overdue(self.error)
