@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import secrets
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import partial
 from importlib.metadata import version
 
 import aiohttp
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from router.difficulty import StructuralHeuristic
@@ -20,6 +20,7 @@ from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.external import ExternalEngine, ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine
+from serving.engines.engine_log import EngineLog
 from serving.engines.supervisor import Supervisor
 from serving.gateway.fleet import Fleet
 from serving.gateway.keys import KeyStore
@@ -28,7 +29,7 @@ from serving.gateway.service import Service
 from serving.ledger.store import Ledger
 from serving.registry.store import Store
 from serving.settings import Settings, TierSettings
-from serving.settings_sources import secret
+from serving.settings_sources import environment, secret
 from serving.telemetry.log import LogWriter
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
@@ -37,6 +38,8 @@ from serving.upstream.retry import RetryBudget
 
 PROBE_INTERVAL_S = 1.0
 """How often an external server that does not answer is asked again."""
+
+_log = logging.getLogger(__name__)
 
 
 class Gateway:
@@ -130,6 +133,44 @@ class Gateway:
         else:
             await self._launch(name, tier, session)
 
+    async def _launch(self, name: str, tier: TierSettings, session: aiohttp.ClientSession) -> None:
+        """Start a child process and see to it that it runs until `stop`."""
+        assert tier.model is not None, "settings ask for the model of an engine that is launched"
+        self._on_progress(f"{name}: starting {tier.model}")
+        model = await asyncio.to_thread(Store(self.settings.home / "registry").model_path, tier.model)
+        is_up = asyncio.Event()
+
+        def on_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
+            self._fleet.replica_up(name, endpoint, capabilities)
+            self._metrics.tier(name).ready.inc()
+            self._on_progress(f"{name}: {capabilities.model_id} is ready")
+            is_up.set()
+
+        def on_down(url: str, reason: str) -> None:
+            self._fleet.replica_down(name, url)
+            self._metrics.tier(name).ready.dec()
+            if not self.is_draining:
+                self._metrics.tier(name).restarts.inc()
+                _log.error("the engine of the %s tier is started again: %s", name, reason)
+
+        supervisor = Supervisor(
+            name,
+            self._engine(tier),
+            model=model,
+            log=EngineLog(self.settings.home / "logs" / f"{name}.log"),
+            environ=environment(),
+            on_ready=on_ready,
+            on_down=on_down,
+            clock=time.monotonic,
+        )
+        running = asyncio.create_task(supervisor.run(session), name=f"engine {name}")
+        self._running.push_async_callback(_ended, running)
+        waiting = asyncio.create_task(is_up.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if running.done():
+            running.result()
+
     async def _find(
         self, name: str, engine: Engine, endpoint: Endpoint, session: aiohttp.ClientSession
     ) -> None:
@@ -173,3 +214,9 @@ class Gateway:
         )
         add_error_handlers(app)
         return app
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Cancel `task` and wait until it has cleaned up."""
+    task.cancel()
+    await asyncio.wait({task})

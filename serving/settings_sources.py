@@ -81,6 +81,11 @@ def secret(variable: str | None, environ: Mapping[str, str] = os.environ) -> str
     return value
 
 
+def environment() -> dict[str, str]:
+    """The process's environment, for what must pass a part of it on."""
+    return dict(os.environ)
+
+
 def to_toml(settings: Settings) -> str:
     """The resolved tree as TOML, which `load_settings` reads back to the same settings."""
     return tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True))

@@ -14,7 +14,8 @@ import uvloop
 from serving.app import Gateway
 from serving.commands.options import SETTINGS_HELP, add_settings_options, settings_from
 from serving.engines.base import EngineError
-from serving.gateway.keys import KeyStore
+from serving.gateway.keys import KeyStore, KeyStoreError
+from serving.ledger.database import LedgerError
 from serving.registry.errors import RegistryError
 from serving.server import PortError, bind, serve
 from serving.settings import Settings
@@ -28,7 +29,7 @@ examples:
   tierwise serve --config prod.toml --set gateway.max_queue=64
 """
 
-FAILURES = (SettingsError, RegistryError, EngineError, PortError)
+FAILURES = (SettingsError, RegistryError, EngineError, PortError, LedgerError, KeyStoreError)
 """What ends a start with one line that names the remedy."""
 
 

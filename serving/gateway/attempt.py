@@ -155,11 +155,13 @@ class Attempt:
             await exchange.send(events)
             if reader.num_tokens > num_tokens:
                 now = self._clock()
-                if num_tokens:
+                if entry.first_token is None:
+                    entry.first_token = last_token = now
+                    num_tokens += 1
+                for _ in range(reader.num_tokens - num_tokens):  # tokens that came together: no gap but the first
                     observe_gap(now - last_token)
-                else:
-                    entry.first_token = now
-                last_token, num_tokens = now, reader.num_tokens
+                    last_token = now
+                num_tokens = reader.num_tokens
         await self._end(entry, decision)
 
     async def _end(self, entry: AttemptEntry, decision: Decision) -> None:

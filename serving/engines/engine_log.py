@@ -1,0 +1,46 @@
+"""An engine's output: to a file of bounded size, and its last lines to whoever asks why it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+MAX_FILE_BYTES: Final = 8 * 2**20
+"""The file is begun anew beyond it; the one before stays beside it, ending in `.1.log`."""
+TAIL_LINES: Final = 12
+MAX_LINE_BYTES: Final = 2**14
+
+
+class EngineLog:
+    """Writes to `path`; keeps the tail in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    @property
+    def tail(self) -> str:
+        """The last lines, indented."""
+        return "\n".join(f"  {line}" for line in self._tail)
+
+    async def read(self, stream: asyncio.StreamReader | None) -> None:
+        """Read until the stream ends."""
+        assert stream is not None, "the engine's output goes to a pipe"
+        self._tail.clear()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        rest = b""
+        while data := await stream.read(2**16):
+            self._write(data)
+            *lines, rest = (rest + data)[-MAX_LINE_BYTES:].split(b"\n")
+            self._tail.extend(line.decode(errors="replace").rstrip() for line in lines if line.strip())
+        if rest.strip():
+            self._tail.append(rest.decode(errors="replace").rstrip())
+
+    def _write(self, data: bytes) -> None:
+        with self._path.open("ab") as file:
+            file.write(data)
+            is_full = file.tell() > MAX_FILE_BYTES
+        if is_full:
+            self._path.replace(self._path.with_suffix(".1.log"))
