@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from router.arms import Effort
+from serving.gateway.arms import arms_of
 from serving.gateway.errors import ApiError
 from serving.gateway.levers import Levers
 from serving.gateway.protocols.base import Target
 from serving.gateway.protocols.responses import ResponsesAdapter
 from serving.gateway.protocols.responses_answer import TranslatingReader
 from serving.gateway.protocols.responses_native import ResponsesReader
+from serving.settings import Settings
 
 MakeTarget = Callable[..., Target]
 NATIVE = ("chat", "responses")
@@ -82,6 +84,27 @@ def test_what_chat_cannot_say_is_a_need() -> None:
     seen = view(tools=[{"type": "web_search"}], truncation="auto")
     assert {"tools[]", "truncation"} <= seen.parameters
     assert not {"tools[]", "truncation"} & view(tools=[{"type": "function", "name": "f"}]).parameters
+
+
+def test_tiers_without_the_api_do_not_heed_what_chat_cannot_say(make_target: MakeTarget) -> None:
+    """The router knows it from their capabilities, and sends such a request where it is understood."""
+    settings = Settings.model_validate(
+        {
+            "tiers": {
+                name: {
+                    "engine": {"type": "external", "urls": [f"http://{name}"]},
+                    "price": {"input": 1, "output": 1},
+                }
+                for name in ("own", "chat")
+            }
+        }
+    )
+    engines = {"own": make_target(endpoints=NATIVE).engine, "chat": make_target(endpoints=("chat",)).engine}
+    can = {arm.name: arm.capabilities for arm in arms_of(settings, engines)}
+    needs = view(tools=[{"type": "web_search"}]).parameters
+    assert "responses" in can["chat"].endpoints
+    assert needs & can["chat"].unsupported_parameters == {"tools[]"}
+    assert not needs & can["own"].unsupported_parameters
 
 
 def test_native_request_passes_with_its_bytes(make_target: MakeTarget) -> None:
