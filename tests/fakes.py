@@ -143,7 +143,7 @@ class MockUpstream:
         self.keep_alive_s: float | None = None
         """Idle connections are closed after so long."""
         self.is_reading = True
-        """New connections are read from; else they are accepted and nothing is taken from them."""
+        """Connections are read from; else they are accepted, and no more than the first bytes are taken from them."""
         self.port = 0
         self._queued: deque[Script] = deque()
         self._connections: set[_Connection] = set()
@@ -270,11 +270,12 @@ class _Connection(asyncio.Protocol):
         self._number = self._upstream._num_accepted
         self._upstream._num_accepted += 1
         self._upstream._connections.add(self)
-        if not self._upstream.is_reading:
-            self._transport.pause_reading()
         self._arm_idle_timer()
 
     def data_received(self, data: bytes) -> None:
+        if not self._upstream.is_reading:
+            self._transport.pause_reading()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:

@@ -17,7 +17,7 @@ from yarl import URL
 from serving.engines.base import Endpoint
 from serving.upstream.deadlines import Deadlines
 from serving.upstream.dispatch import Carried, Dispatch, Request, StaleConnectionError
-from serving.upstream.errors import ProtocolError, TotalTimeout
+from serving.upstream.errors import ProtocolError
 from serving.upstream.failures import BOUNDARY_ERRORS, as_upstream_error
 from serving.upstream.headers import request_headers
 from serving.upstream.response import UpstreamResponse
@@ -109,7 +109,7 @@ class UpstreamClient:
             dispatch = Dispatch(deadlines, arrived_at=arrived_at, clock=self._clock, carried=self._carried)
             try:
                 try:
-                    response = await self._send(method, url, body, sent_headers, deadlines, dispatch)
+                    response = await self._send(method, url, body, sent_headers, dispatch)
                 except StaleConnectionError:
                     continue  # nothing was written to it; it is closed, so that this ends with a new connection
                 yield response
@@ -123,14 +123,10 @@ class UpstreamClient:
         url: URL,
         body: bytes | None,
         headers: Mapping[str, str],
-        deadlines: Deadlines,
         dispatch: Dispatch,
     ) -> UpstreamResponse:
-        left_s = dispatch.watchdog.left_s()
-        if left_s <= 0:
-            raise TotalTimeout(was_dispatched=False)
         # Only connecting is aiohttp's to time. No ceiling: it would round longer deadlines up to whole seconds.
-        timeout = aiohttp.ClientTimeout(connect=min(deadlines.connect_s, left_s), ceil_threshold=math.inf)
+        timeout = aiohttp.ClientTimeout(connect=dispatch.connect_s(), ceil_threshold=math.inf)
         # aiohttp writes large bodies piece by piece only where they are files.
         data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
         try:

@@ -26,7 +26,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
 from serving.upstream.deadlines import Deadlines
-from serving.upstream.errors import ProtocolError, UpstreamError
+from serving.upstream.errors import ProtocolError, TotalTimeout, UpstreamError
 from serving.upstream.watchdog import Watchdog
 
 _current: ContextVar[Dispatch] = ContextVar("dispatch")
@@ -53,6 +53,9 @@ class Dispatch:
         self.watchdog = Watchdog(deadlines, arrived_at=arrived_at, clock=clock)
         self.was_sent = False
         """A byte of it may have reached the replica."""
+        self.is_total_nearer = False
+        """The total would be over before the deadline for connecting is."""
+        self._connect_s = deadlines.connect_s
         self._carried = carried
         self._protocol: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
@@ -69,6 +72,18 @@ class Dispatch:
     def had_headers(self) -> bool:
         """Whether status and headers have come."""
         return self._response is not None
+
+    def connect_s(self) -> float:
+        """How long connecting may take.
+
+        Raises:
+            TotalTimeout: no time is left at all.
+        """
+        left_s = self.watchdog.left_s()
+        if left_s <= 0:
+            raise TotalTimeout(was_dispatched=False)
+        self.is_total_nearer = left_s < self._connect_s
+        return min(left_s, self._connect_s)
 
     def meet(self, connection: Connection) -> None:
         """Look at the connection that was chosen.

@@ -33,7 +33,7 @@ def as_upstream_error(error: Exception, dispatch: Dispatch) -> UpstreamError:
 
 def _not_sent(error: Exception, dispatch: Dispatch) -> UpstreamError:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        if dispatch.watchdog.left_s() <= 0:
+        if dispatch.is_total_nearer:
             return TotalTimeout(was_dispatched=False)
         return ConnectError("the upstream did not accept a connection in time")
     return ConnectError("the upstream accepts no connection")

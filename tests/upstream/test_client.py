@@ -240,6 +240,13 @@ async def test_garbled_chunk_amid_a_stream_is_noticed_at_once(client: UpstreamCl
         assert time.monotonic() - began < 2.0
 
 
+async def test_stall_of_a_body_that_ends_with_the_connection(ask: Asking, upstream: MockUpstream) -> None:
+    """Closing a connection by which a body ends does not make the body whole: the deadline is told all the same."""
+    upstream.script = Script(is_chunked=False, fault=Fault.STALL, fault_at=Point.MID_STREAM)
+    with pytest.raises(IdleTimeout):
+        await ask.read(STREAM, Deadlines(connect_s=5, first_token_s=5, idle_s=0.2, total_s=20))
+
+
 async def test_unreachable(client: UpstreamClient, upstream: MockUpstream) -> None:
     """A refused connection and an unknown host sent nothing, for certain."""
     await upstream.stop()
