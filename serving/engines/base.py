@@ -58,6 +58,11 @@ class EngineCapabilities:
     """Request members that the engine would drop without a word; the gateway refuses them instead."""
     counts_one_choice: bool = False
     """Its usage of a whole answer with `n` > 1 counts one choice only; that of a stream counts them all."""
+    forced_call_prefix: str | None = None
+    """Where a required tool call needs help to begin at once: the text that begins every call, to be put at the end of
+    the conversation as an assistant message (`llamacpp_tools.force_call` does). None where no help is needed."""
+    keeps_connections: bool = True
+    """Whether a connection may carry a second request. False: open one for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,246 @@
+"""llama.cpp: the engine inside, through `xllamacpp` in a child process, or a `llama-server` binary where one is named.
+
+What the engine drops or gets wrong stands in `llamacpp_dialect`; how a required tool call is made to begin at once in
+`llamacpp_tools`; how threads, slots and context are chosen in `llamacpp_plan`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import aiohttp
+from pydantic import Field, field_validator, model_validator
+
+from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
+from serving.engines.llamacpp_dialect import UNSUPPORTED_PARAMETERS
+from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape
+from serving.engines.llamacpp_tools import probe_tools
+from serving.engines.machine import Machine, this_machine
+
+PROBE_TIMEOUT_S: Final = 10.0
+LOOPBACK: Final = "127.0.0.1"
+EMBEDDED_KEY: Final = "TIERWISE_ENGINE_KEY"
+"""Where the child finds its API key."""
+BINARY_KEY: Final = "LLAMA_API_KEY"
+"""Where llama-server finds it."""
+PASSIVE_WAIT: Final = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads that wait for one another sleep instead of spinning. ggml's threads meet some hundred times a token; where
+more threads are runnable than cores, spinning ones keep the core from the one that all wait for: with two engines busy
+on two cores that was 1 token/s against 30."""
+
+
+class SamplingSettings(SettingsNode):
+    """How tokens are drawn where a request does not say."""
+
+    temperature: float = Field(0.8, ge=0)
+    top_p: float = Field(0.95, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    """0 is off. Requests of OpenAI's API have no such member, so an ordinary client could not switch it off."""
+    min_p: float = Field(0.0, ge=0, lt=1)
+    """0 is off, for the same reason."""
+
+
+class LlamaCppSettings(SettingsNode):
+    """A tier that this gateway runs itself. What is left out is chosen for the machine: see `llamacpp_plan`."""
+
+    type: Literal["llamacpp"] = "llamacpp"
+    threads: int | None = Field(None, gt=0)
+    """Of computation; every core of the process where absent."""
+    slots: int | None = Field(None, gt=0, le=256)
+    """Requests at once, each with a context of its own; as many as memory holds, at most 8, where absent."""
+    context_tokens: int | None = Field(None, ge=256)
+    """Prompt and answer of one request together; the model's own, at most 8,192, where absent."""
+    prompt_cache_mib: int | None = Field(None, ge=0)
+    """Memory for prompts of earlier turns; an eighth of the tier's share where absent, 0 switches it off."""
+    sampling: SamplingSettings = SamplingSettings()
+    embeddings: bool = False
+    """The model embeds, and does nothing else."""
+    chat_template: Path | None = None
+    """A Jinja file to use instead of the template in the model."""
+    ready_timeout_s: float = Field(300.0, gt=0)
+    """How long loading the model may take."""
+    binary: Path | None = None
+    """A `llama-server` to run instead of the embedded llama.cpp, for example one built for a GPU."""
+    binary_args: tuple[str, ...] = ()
+    """Further arguments for it, after ours; llama-server heeds the last."""
+
+    @field_validator("binary", "chat_template")
+    @classmethod
+    def _expanded(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _arguments_have_a_binary(self) -> Self:
+        if self.binary_args and self.binary is None:
+            raise ValueError("`binary_args` are for a llama-server: name it with `binary`")
+        return self
+
+
+class LlamaCppEngine:
+    """Implements `Engine` for `LlamaCppSettings`.
+
+    Args:
+        settings: the tier's.
+        num_sharing: engines on this machine that share its memory, this one included.
+        machine: what they share. Taken once, so that an engine that is started again gets what it had.
+    """
+
+    def __init__(
+        self, settings: LlamaCppSettings, *, num_sharing: int = 1, machine: Machine | None = None
+    ) -> None:
+        self._settings = settings
+        self._num_sharing = num_sharing
+        self._machine = machine or this_machine()
+
+    def plan(self, model: Path) -> Plan:
+        """Threads, slots and context for this model, with reasons.
+
+        Raises:
+            EngineError: there is no such model, or it does not fit.
+        """
+        settings = self._settings
+        wishes = Wishes(
+            threads=settings.threads,
+            slots=settings.slots,
+            context_tokens=settings.context_tokens,
+            prompt_cache_mib=settings.prompt_cache_mib,
+        )
+        return make_plan(wishes, read_shape(model), self._machine, num_sharing=self._num_sharing)
+
+    def launch(self, *, tier: str, model: Path | None, port: int) -> Launch:
+        """The child process for `tier`.
+
+        Raises:
+            EngineError: no model, or one that cannot be read or does not fit; a binary or template that is not there.
+        """
+        if model is None:
+            raise EngineError(f"tier {tier} has no model: name one with `tiers.{tier}.model`")
+        settings = self._settings
+        for path, name in ((settings.binary, "binary"), (settings.chat_template, "chat_template")):
+            if path is not None and not path.is_file():
+                raise EngineError(f"there is no file {path}: correct `tiers.{tier}.engine.{name}`")
+        if settings.binary is not None and not os.access(settings.binary, os.X_OK):
+            raise EngineError(f"{settings.binary} is not executable: chmod +x it, or name a llama-server")
+        plan = self.plan(model)
+        make_argv = embedded_argv if settings.binary is None else binary_argv
+        key = secrets.token_urlsafe(24)
+        return Launch(
+            argv=make_argv(settings, plan, tier=tier, model=model, port=port),
+            env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **PASSIVE_WAIT},
+            url=f"http://{LOOPBACK}:{port}",
+            api_key=key,
+            ready_timeout_s=settings.ready_timeout_s,
+        )
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """None that run already."""
+        return ()
+
+    async def is_ready(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> bool:
+        """Whether the model is loaded."""
+        try:
+            async with session.get(
+                f"{endpoint.url}/health", timeout=aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
+            ) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def capabilities(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> EngineCapabilities:
+        """What the server says of itself, and how its template treats tools.
+
+        Raises:
+            EngineError: it gave no usable answer.
+        """
+        try:
+            models = await self._get(session, endpoint, "/v1/models")
+            props = await self._get(session, endpoint, "/props")
+            model_id = str(models["data"][0]["id"])
+            context_tokens = int(props["default_generation_settings"]["n_ctx"])
+            num_slots = int(props["total_slots"])
+            modalities = {"text"} | ({"image"} if props.get("modalities", {}).get("vision") else set())
+            if self._settings.embeddings:
+                return EngineCapabilities(
+                    model_id=model_id,
+                    context_tokens=context_tokens,
+                    num_slots=num_slots,
+                    endpoints=frozenset({"embeddings"}),
+                    tools=False,
+                    structured_output=False,
+                    logprobs=False,
+                    unsupported_parameters=UNSUPPORTED_PARAMETERS,
+                    keeps_connections=False,
+                )
+            tools = await probe_tools(session, endpoint)
+        except (aiohttp.ClientError, TimeoutError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"the engine at {endpoint.url} did not say what it offers ({error}): is it llama-server?"
+            ) from None
+        return EngineCapabilities(
+            model_id=model_id,
+            context_tokens=context_tokens,
+            num_slots=num_slots,
+            endpoints=frozenset({"chat", "completions", "responses"}),
+            modalities=frozenset(modalities),
+            tools=tools.are_rendered,
+            forced_call_prefix=tools.forced_call_prefix,
+            unsupported_parameters=UNSUPPORTED_PARAMETERS,
+            counts_one_choice=True,
+            keeps_connections=False,
+        )
+
+    async def _get(self, session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {endpoint.api_key}"}
+        timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
+        async with session.get(f"{endpoint.url}{path}", headers=headers, timeout=timeout) as response:
+            response.raise_for_status()
+            answer: dict[str, Any] = await response.json()
+            return answer
+
+
+def embedded_argv(
+    settings: LlamaCppSettings, plan: Plan, *, tier: str, model: Path, port: int
+) -> tuple[str, ...]:
+    """The command line of `llamacpp_server`. `-P`: what lies in the working directory is not imported."""
+    sampling = settings.sampling
+    argv = [sys.executable, "-P", "-m", "serving.engines.llamacpp_server"]
+    argv += ["--model", str(model.absolute()), "--alias", tier, "--port", str(port)]
+    argv += ["--threads", str(plan.threads), "--slots", str(plan.slots)]
+    argv += ["--context-tokens", str(plan.context_tokens)]
+    argv += ["--prompt-cache-mib", str(plan.prompt_cache_bytes >> 20)]
+    argv += ["--temperature", str(sampling.temperature), "--top-p", str(sampling.top_p)]
+    argv += ["--top-k", str(sampling.top_k), "--min-p", str(sampling.min_p)]
+    if settings.chat_template is not None:
+        argv += ["--chat-template", str(settings.chat_template)]
+    if settings.embeddings:
+        argv.append("--embeddings")
+    return tuple(argv)
+
+
+def binary_argv(
+    settings: LlamaCppSettings, plan: Plan, *, tier: str, model: Path, port: int
+) -> tuple[str, ...]:
+    """The same for `llama-server`: tools/server/README.md of llama.cpp lists its flags."""
+    assert settings.binary is not None
+    sampling = settings.sampling
+    argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", tier]
+    argv += ["--host", LOOPBACK, "--port", str(port), "--jinja", "--metrics", "--no-webui", "--fit", "off"]
+    argv += ["--threads", str(plan.threads), "--parallel", str(plan.slots), "--kv-unified"]
+    argv += [
+        "--ctx-size",
+        str(plan.slots * plan.context_tokens),
+        "--kv-unified-per-slot",
+        str(plan.context_tokens),
+    ]
+    argv += ["--cache-ram", str(plan.prompt_cache_bytes >> 20)]
+    argv += ["--temp", str(sampling.temperature), "--top-p", str(sampling.top_p)]
+    argv += ["--top-k", str(sampling.top_k), "--min-p", str(sampling.min_p)]
+    if settings.chat_template is not None:
+        argv += ["--chat-template-file", str(settings.chat_template)]
+    if settings.embeddings:
+        argv.append("--embeddings")
+    return (*argv, *settings.binary_args)
