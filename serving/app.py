@@ -19,7 +19,7 @@ from router.difficulty import StructuralHeuristic
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.external import ExternalEngine, ExternalSettings
-from serving.engines.llamacpp import LlamaCppEngine
+from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
 from serving.engines.engine_log import EngineLog
 from serving.engines.supervisor import Supervisor
 from serving.gateway.fleet import Fleet
@@ -135,6 +135,7 @@ class Gateway:
 
     async def _launch(self, name: str, tier: TierSettings, session: aiohttp.ClientSession) -> None:
         """Start a child process and see to it that it runs until `stop`."""
+        assert isinstance(tier.engine, LlamaCppSettings), "the only engine that is launched"
         assert tier.model is not None, "settings ask for the model of an engine that is launched"
         self._on_progress(f"{name}: starting {tier.model}")
         model = await asyncio.to_thread(Store(self.settings.home / "registry").model_path, tier.model)
@@ -155,7 +156,7 @@ class Gateway:
 
         supervisor = Supervisor(
             name,
-            self._engine(tier),
+            LlamaCppEngine(tier.engine, num_sharing=self._num_launched),
             model=model,
             log=EngineLog(self.settings.home / "logs" / f"{name}.log"),
             environ=environment(),
@@ -183,6 +184,11 @@ class Gateway:
         self._fleet.replica_up(name, endpoint, capabilities)
         self._metrics.tier(name).ready.inc()
         self._on_progress(f"{name}: {capabilities.model_id} at {endpoint.url}")
+
+    @property
+    def _num_launched(self) -> int:
+        """Engines that share this machine."""
+        return sum(isinstance(tier.engine, LlamaCppSettings) for tier in self.settings.tiers.values())
 
     def _pool(self, tier: str) -> Pool:
         limits = self.settings.gateway

@@ -122,7 +122,7 @@ class Supervisor:
         try:
             return await asyncio.create_subprocess_exec(
                 *tethered(launch.argv, os.getpid()),
-                env={**self._environ, **launch.env},
+                env=self._environ | dict(launch.env),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,

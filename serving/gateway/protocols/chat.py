@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.request import RequestView
+from serving.engines.llamacpp_tools import force_call
 from serving.gateway.body import require, splice
 from serving.gateway.errors import invalid
 from serving.gateway.levers import Levers
@@ -79,6 +80,8 @@ class ChatAdapter:
         if fields.get("logprobs") and not fields.get("top_logprobs"):
             # 0 and absent mean no alternatives; llama.cpp gives no log-probs at all for 0, and 20 for absent.
             changes["top_logprobs"] = 1
+        if target.engine.forced_call_prefix is not None:
+            changes |= force_call(fields, target.engine.forced_call_prefix)
         return changes
 
 
