@@ -16,7 +16,7 @@ import aiohttp
 from pydantic import Field, field_validator, model_validator
 
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
-from serving.engines.llamacpp_dialect import UNSUPPORTED_PARAMETERS
+from serving.engines.llamacpp_dialect import NATIVE_ENDPOINTS, UNSUPPORTED_PARAMETERS
 from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape
 from serving.engines.llamacpp_tools import probe_tools
 from serving.engines.machine import Machine, this_machine
@@ -184,7 +184,7 @@ class LlamaCppEngine:
             model_id=model_id,
             context_tokens=context_tokens,
             num_slots=num_slots,
-            endpoints=frozenset({"chat", "completions", "responses"}),
+            endpoints=NATIVE_ENDPOINTS,
             modalities=frozenset(modalities),
             tools=tools.are_rendered,
             forced_call_prefix=tools.forced_call_prefix,

@@ -39,3 +39,8 @@ UNSUPPORTED_PARAMETERS: Final = frozenset(IGNORED)
 
 REASONING: Final = frozenset({"reasoning", "reasoning_effort"})
 """Dropped as well where the model's template takes no effort (`chat_template_caps.supports_reasoning_effort`)."""
+
+NATIVE_ENDPOINTS: Final = frozenset({"chat", "completions"})
+"""It has `/v1/responses` too, which drops `text.format`, `include` and hosted tools without a word, refuses refusals
+and reasoning without content in `input`, and calls an answer that was cut off completed. Its chat API does none of
+this, so the gateway translates."""

@@ -73,7 +73,7 @@ class ResponsesAdapter:
             created_at=int(self._wall_clock()),
             service_tier=target.service_tier,
         )
-        if self.endpoint in target.engine.endpoints and not _needs_forced_call(fields, target):
+        if self.endpoint in target.engine.endpoints:
             return self._forward_native(raw, fields, target, response)
         return self._forward_chat(fields, target, response)
 
@@ -107,8 +107,3 @@ class ResponsesAdapter:
         body = chat.fields | self._chat.changes(chat.fields, target)
         told = {name: value for name, value in body.items() if value is not REMOVED}
         return Forward(path="/v1/chat/completions", body=orjson.dumps(told), reader=reader)
-
-
-def _needs_forced_call(fields: Mapping[str, Any], target: Target) -> bool:
-    """Whether a tool must be called and the engine has to be helped, which only its chat API allows."""
-    return target.engine.forced_call_prefix is not None and fields.get("tool_choice") not in (None, "auto", "none")

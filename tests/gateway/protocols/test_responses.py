@@ -181,3 +181,13 @@ def test_answer_echoes_the_request(make_target: MakeTarget) -> None:
     assert (answer["id"], answer["created_at"], answer["service_tier"]) == ("resp_1", 9, "default")
     assert (answer["temperature"], answer["tool_choice"], answer["store"]) == (0.5, "none", False)
     assert answer["text"] == {"format": {"type": "text"}, "verbosity": "low"}
+
+
+def test_named_function_is_forced_as_in_chat(make_target: MakeTarget) -> None:
+    """Where an engine has to be helped to call at once, a translated request gets that help too."""
+    tools = [{"type": "function", "name": name, "parameters": {}} for name in "fg"]
+    target = make_target(forced_call_prefix="<tool_call>")
+    _, body, _ = forward(target, tools=tools, tool_choice={"type": "function", "name": "g"})
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["g"]
+    assert body["tool_choice"] == "required"
+    assert body["messages"][-1] == {"role": "assistant", "content": "<tool_call>"}
