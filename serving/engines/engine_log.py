@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -21,9 +22,9 @@ class EngineLog:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     @property
-    def tail(self) -> str:
-        """The last lines, indented."""
-        return "\n".join(f"  {line}" for line in self._tail)
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of the process that was read last."""
+        return tuple(self._tail)
 
     async def read(self, stream: asyncio.StreamReader | None) -> None:
         """Read until the stream ends."""
@@ -39,7 +40,8 @@ class EngineLog:
             self._tail.append(rest.decode(errors="replace").rstrip())
 
     def _write(self, data: bytes) -> None:
-        with self._path.open("ab") as file:
+        # Messages about faulty requests quote them, so the file is for its owner alone.
+        with open(self._path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(data)
             is_full = file.tell() > MAX_FILE_BYTES
         if is_full:

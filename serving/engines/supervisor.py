@@ -1,7 +1,7 @@
 """Keeps one engine running: starts its process, waits until it is ready, starts it again when it ends, stops it.
 
-Nothing here knows an engine: `Launch` says what to run, `is_ready` and `capabilities` how to ask. The process leads a group
-of its own, so that a terminal's Ctrl-C reaches the supervisor alone, and the whole group ends with it.
+Nothing here knows an engine: `Launch` says what to run, `is_ready` and `capabilities` how to ask. The process leads a
+group of its own, so that a terminal's Ctrl-C reaches the supervisor alone, and the whole group ends with it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,12 @@ from typing import Final
 import aiohttp
 
 from serving.engines.base import Endpoint, Engine, EngineCapabilities, EngineError, Launch
+from serving.engines.crash import describe_end
 from serving.engines.engine_log import EngineLog
 from serving.engines.tether import tethered
 
 READY_POLL_S: Final = 0.05
+LOADING_REPORT_S: Final = 1.0
 STOP_GRACE_S: Final = 5.0
 """After SIGTERM, before SIGKILL."""
 FIRST_BACKOFF_S: Final = 0.25
@@ -30,8 +32,26 @@ HEALTHY_S: Final = 30.0
 """An engine that ran this long is started again at once, as if it had never failed."""
 MAX_FAILED_STARTS: Final = 3
 """An engine that never became ready is given up after so many tries."""
-KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
+KEPT_VARIABLES: Final = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "VIRTUAL_ENV",
+    }
+    | {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+)
 """What an engine sees of the caller's environment: no key, no password."""
+
+
+class _NotReady(Exception):  # noqa: N818  an outcome of a start, never seen outside
+    pass
 
 
 class Supervisor:
@@ -45,6 +65,7 @@ class Supervisor:
         environ: the caller's environment, of which `KEPT_VARIABLES` are passed on.
         on_ready: told where the engine listens and what it offers, each time that it has come up.
         on_down: told the URL of an engine that was ready and has ended, and why.
+        on_loading: told, about once a second, for how many seconds the engine has been loading.
         sleep: waits; another one in tests.
         clock: monotonic seconds.
     """
@@ -56,9 +77,10 @@ class Supervisor:
         *,
         model: Path | None,
         log: EngineLog,
-        environ: dict[str, str],
+        environ: Mapping[str, str],
         on_ready: Callable[[Endpoint, EngineCapabilities], None],
         on_down: Callable[[str, str], None],
+        on_loading: Callable[[float], None] = lambda elapsed_s: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float],
     ) -> None:
@@ -66,9 +88,10 @@ class Supervisor:
         self._engine = engine
         self._model = model
         self._log = log
-        self._environ = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
+        self._environ = {name: value for name, value in environ.items() if name in KEPT_VARIABLES}
         self._on_ready = on_ready
         self._on_down = on_down
+        self._on_loading = on_loading
         self._sleep = sleep
         self._clock = clock
         self._has_been_ready = False
@@ -96,24 +119,27 @@ class Supervisor:
 
     async def _run_once(self, session: aiohttp.ClientSession) -> str:
         """One life of the process; returns why it ended."""
-        launch = self._engine.launch(tier=self._tier, model=self._model, port=free_port())
+        launch = await asyncio.to_thread(
+            self._engine.launch, tier=self._tier, model=self._model, port=free_port()
+        )
         assert launch is not None, "an external engine has no process to supervise"
         endpoint = Endpoint(url=launch.url, api_key=launch.api_key)
         process = await self._start(launch)
         reading = asyncio.create_task(self._log.read(process.stdout))
         is_up = False
+        fault = ""
         try:
-            is_up = await self._until_ready(session, endpoint, launch, process)
-            if is_up:
-                capabilities = await self._engine.capabilities(session, endpoint)
-                self._has_been_ready = True
-                self._on_ready(endpoint, capabilities)
-                await process.wait()
+            capabilities = await self._until_ready(session, endpoint, launch, process)
+            is_up = True
+            self._has_been_ready = True
+            self._on_ready(endpoint, capabilities)
+            await process.wait()
+        except _NotReady as error:
+            fault = str(error)
         finally:
-            late = "" if is_up or process.returncode is not None else f"not ready after {launch.ready_timeout_s:g} s"
             await _stop(process)
             await _finish(reading)
-            reason = late or describe_end(process.returncode, self._log.tail)
+            reason = fault or describe_end(process.returncode, self._log.tail)
             if is_up:
                 self._on_down(endpoint.url, reason)
         return reason
@@ -137,32 +163,47 @@ class Supervisor:
         endpoint: Endpoint,
         launch: Launch,
         process: asyncio.subprocess.Process,
-    ) -> bool:
-        """Whether the engine became ready; False where its process ended, or its time did."""
-        give_up = self._clock() + launch.ready_timeout_s
-        while process.returncode is None and self._clock() < give_up:
+    ) -> EngineCapabilities:
+        """What the engine offers, once it is ready.
+
+        Raises:
+            _NotReady: its process ended, or its time did; without words where the process's end says why.
+        """
+        began = self._clock()
+        told = 0.0
+        while process.returncode is None:
             if await self._engine.is_ready(session, endpoint):
-                return True
+                try:
+                    return await self._engine.capabilities(session, endpoint)
+                except EngineError as error:
+                    raise _NotReady("" if await _has_ended(process) else str(error)) from error
+            elapsed_s = self._clock() - began
+            if elapsed_s >= launch.ready_timeout_s:
+                raise _NotReady(
+                    f"not ready after {launch.ready_timeout_s:g} s: raise engine.ready_timeout_s, or see its log"
+                )
+            if elapsed_s - told >= LOADING_REPORT_S:
+                told = elapsed_s
+                self._on_loading(elapsed_s)
             await self._sleep(READY_POLL_S)
-        return False
+        raise _NotReady
 
 
 def free_port() -> int:
-    """A loopback port that is free at this moment. Where another takes it meanwhile, the engine's next start gets a new one."""
+    """A loopback port that is free now. Where another takes it meanwhile, the engine's next start gets a new one."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def describe_end(returncode: int | None, tail: str) -> str:
-    """Why a process ended, in words, with the last of its output."""
-    if returncode is not None and returncode < 0:
-        name = signal.Signals(-returncode).name
-        hint = " (out of memory, perhaps)" if -returncode == signal.SIGKILL else ""
-        how = f"killed by {name}{hint}"
-    else:
-        how = f"ended with status {returncode}"
-    return f"{how}; it last said:\n{tail}" if tail else how
+async def _has_ended(process: asyncio.subprocess.Process) -> bool:
+    """Whether the process has ended, or does so in the next second: a connection breaks before its death is known."""
+    try:
+        async with asyncio.timeout(1.0):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
