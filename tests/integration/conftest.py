@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import openai
@@ -36,13 +36,17 @@ class RunningGateway:
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split()]
 
-    def stop(self, signum: int = signal.SIGTERM) -> int:
-        self.process.send_signal(signum)
+    def stop(self) -> None:
+        """End it if it still runs, and whatever it left."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            self.process.wait(30)
         finally:
             self.process.kill()
             self._reader.join(5)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -54,30 +58,28 @@ class RunningGateway:
         self._is_up.set()
 
 
-def start_gateway(*arguments: str, env: dict[str, str] | None = None) -> RunningGateway:
-    """`tierwise up` on a free port."""
+@contextmanager
+def started_gateway(*arguments: str) -> Iterator[RunningGateway]:
+    """`tierwise up` on a free port, ended with the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tierwise", "up", "--port", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, **(env or {})},
     )
     gateway = RunningGateway(process)
     try:
         gateway.wait_until_up()
-    except BaseException:
-        process.kill()
-        raise
-    return gateway
+        yield gateway
+    finally:
+        gateway.stop()
 
 
 @pytest.fixture(scope="session")
 def gateway() -> Iterator[RunningGateway]:
     """The gateway with its two real tiers."""
-    running = start_gateway()
-    yield running
-    running.stop()
+    with started_gateway() as running:
+        yield running
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import httpx
 import openai
 import pytest
 
-from tests.integration.conftest import RunningGateway, start_gateway
+from tests.integration.conftest import RunningGateway, started_gateway
 
 pytestmark = pytest.mark.engines
 
@@ -42,29 +42,26 @@ def is_idle(url: str) -> bool:
 
 def test_killed_engine_ends_the_stream_with_an_error_and_comes_back() -> None:
     """SIGKILL in mid-stream: the client gets an error event and an end, the next request is served, nothing leaks."""
-    gateway = start_gateway()
-    try:
-        with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60) as client:
-            stream = client.chat.completions.create(
-                model="full", stream=True, extra_body=LONG, messages=LONG["messages"]
-            )
-            next(stream), next(stream)
-            victims = [
-                pid for pid in gateway.children() if b"full" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ]
-            assert len(victims) == 1
-            os.kill(victims[0], signal.SIGKILL)
-            with pytest.raises(openai.APIError, match="full"):
-                list(stream)
-            answer = client.chat.completions.create(
-                model="full", messages=[{"role": "user", "content": "hi"}], max_tokens=4
-            )
-            assert answer.choices[0].message.content
+    with (
+        started_gateway() as gateway,
+        openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60) as client,
+    ):
+        stream = client.chat.completions.create(
+            model="full", stream=True, extra_body=LONG, messages=LONG["messages"]
+        )
+        next(stream)
+        victims = [pid for pid in gateway.children() if b"full" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(victims) == 1
+        os.kill(victims[0], signal.SIGKILL)
+        with pytest.raises(openai.APIError, match="full"):
+            list(stream)
+        answer = client.chat.completions.create(
+            model="full", messages=[{"role": "user", "content": "hi"}], max_tokens=4
+        )
+        assert answer.choices[0].message.content
         wait_for(lambda: is_idle(gateway.url))
         assert gauge(gateway.url, "tierwise_engine_restarts_total") == 1
         children = gateway.children()
-    finally:
-        gateway.stop()
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
 
 
@@ -86,20 +83,25 @@ def test_client_that_leaves_frees_the_engine(gateway: RunningGateway) -> None:
 
 def test_ctrl_c_leaves_no_process() -> None:
     """SIGINT ends gateway and engines within seconds, a running stream included."""
-    gateway = start_gateway()
-    children = gateway.children()
-    with httpx.stream(
-        "POST",
-        f"{gateway.url}/v1/chat/completions",
-        json={"model": "full", "stream": True, **LONG},
-        timeout=30,
-    ) as response:
-        lines = response.iter_lines()
-        next(lines)
-        began = time.monotonic()
-        gateway.process.send_signal(signal.SIGINT)
-        rest = list(lines)
-    assert any('"error"' in line for line in rest), "the stream must say that it was cut"
-    assert gateway.process.wait(20) == 0
-    assert time.monotonic() - began < 10
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+    body = {"model": "full", "stream": True, **LONG}
+    with started_gateway() as gateway:
+        children = gateway.children()
+        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            next(lines)
+            began = time.monotonic()
+            gateway.process.send_signal(signal.SIGINT)
+            rest = list(lines)
+        assert any('"error"' in line for line in rest), "the stream must say that it was cut"
+        assert gateway.process.wait(20) == 0
+        assert time.monotonic() - began < 10
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+
+
+def test_kill_of_the_gateway_takes_its_engines_along() -> None:
+    """Even SIGKILL of the gateway leaves no engine behind."""
+    with started_gateway() as gateway:
+        children = gateway.children()
+        assert len(children) == 2
+        gateway.process.kill()
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
