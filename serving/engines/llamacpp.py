@@ -129,7 +129,7 @@ class LlamaCppEngine:
         make_argv = embedded_argv if settings.binary is None else binary_argv
         key = secrets.token_urlsafe(24)
         return Launch(
-            argv=make_argv(settings, plan, tier=tier, model=model, port=port),
+            argv=make_argv(settings, plan, model=model, port=port),
             env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **PASSIVE_WAIT},
             url=f"http://{LOOPBACK}:{port}",
             api_key=key,
@@ -202,13 +202,11 @@ class LlamaCppEngine:
             return answer
 
 
-def embedded_argv(
-    settings: LlamaCppSettings, plan: Plan, *, tier: str, model: Path, port: int
-) -> tuple[str, ...]:
+def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
     """The command line of `llamacpp_server`. `-P`: what lies in the working directory is not imported."""
     sampling = settings.sampling
     argv = [sys.executable, "-P", "-m", "serving.engines.llamacpp_server"]
-    argv += ["--model", str(model.absolute()), "--alias", tier, "--port", str(port)]
+    argv += ["--model", str(model.absolute()), "--alias", model.stem, "--port", str(port)]
     argv += ["--threads", str(plan.threads), "--slots", str(plan.slots)]
     argv += ["--context-tokens", str(plan.context_tokens)]
     argv += ["--prompt-cache-mib", str(plan.prompt_cache_bytes >> 20)]
@@ -221,13 +219,11 @@ def embedded_argv(
     return tuple(argv)
 
 
-def binary_argv(
-    settings: LlamaCppSettings, plan: Plan, *, tier: str, model: Path, port: int
-) -> tuple[str, ...]:
+def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
     """The same for `llama-server`: tools/server/README.md of llama.cpp lists its flags."""
     assert settings.binary is not None
     sampling = settings.sampling
-    argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", tier]
+    argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", model.stem]
     argv += ["--host", LOOPBACK, "--port", str(port), "--jinja", "--metrics", "--no-webui", "--fit", "off"]
     argv += ["--threads", str(plan.threads), "--parallel", str(plan.slots), "--kv-unified"]
     argv += [

@@ -50,7 +50,7 @@ def test_killed_engine_ends_the_stream_with_an_error_and_comes_back() -> None:
             model="full", stream=True, extra_body=LONG, messages=LONG["messages"]
         )
         next(stream)
-        victims = [pid for pid in gateway.children() if b"full" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        victims = [pid for pid in gateway.children() if b"Q8_0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         assert len(victims) == 1
         os.kill(victims[0], signal.SIGKILL)
         with pytest.raises(openai.APIError, match="full"):
