@@ -30,7 +30,8 @@ class AttemptEntry:
     first_token: float | None = None
     is_committed: bool = False
     status: int | None = None
-    outcome: Outcome = Outcome.FAILURE
+    outcome: Outcome | None = None
+    """None until it is known, and for ever where a mistake of ours ended the attempt."""
     error: str | None = None
 
 
@@ -91,8 +92,8 @@ class Account:
             ended_s=ended - self.arrived,
             is_committed=entry.is_committed,
             status=entry.status,
-            outcome=entry.outcome,
-            error=entry.error,
+            outcome=entry.outcome or Outcome.FAILURE,
+            error=entry.error if entry.outcome else "the gateway failed",
             usage=entry.reader.usage,
             cost=self._cost(entry),
         )

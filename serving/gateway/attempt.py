@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
 
 from router.decision import Decision
 from serving.gateway import errors
 from serving.gateway.account import Account, AttemptEntry
-from serving.gateway.errors import ApiError
-from serving.gateway.exchange import ClientDisconnectedError, Exchange, Header
+from serving.gateway.answer_headers import STREAM, answer_headers
+from serving.gateway.errors import OVERLOADED_STATUSES, ApiError
+from serving.gateway.exchange import Exchange
 from serving.gateway.fleet import Tier
 from serving.gateway.protocols.base import Forward
+from serving.gateway.protocols.choices import parsed_object, raise_error
 from serving.ledger.records import Outcome
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
 from serving.upstream.errors import (
+    ConnectError,
+    ConnectionLost,
     FirstTokenTimeout,
     IdleTimeout,
     NoReplica,
@@ -25,24 +29,36 @@ from serving.upstream.errors import (
     TotalTimeout,
     UpstreamError,
 )
+from serving.upstream.headers import FORWARDED
 from serving.upstream.pool import Lease
 from serving.upstream.response import UpstreamResponse
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
 MAX_ERROR_BYTES: Final = 64 * 2**10
-OVERLOADED_STATUSES: Final = frozenset({429, 503, 529})
-MISCONFIGURED_STATUSES: Final = frozenset({401, 403, 404, 405})
-"""4xx answers that speak of how the gateway reached the engine, and not of the client's request."""
+LINGER_S: Final = 0.5
+"""How long the upstream has, once it said that a stream is complete, to end it so that its connection can be kept."""
 
 
 class AttemptFailedError(Exception):
     """An attempt ended before its answer was committed. `error` is what the client is told unless another succeeds."""
 
-    def __init__(self, error: ApiError, *, is_retryable: bool, replica: str) -> None:
+    def __init__(
+        self,
+        error: ApiError,
+        *,
+        is_retryable: bool,
+        replica: str,
+        was_dispatched: bool = True,
+        is_connection_lost: bool = False,
+    ) -> None:
         super().__init__(error.message)
         self.error = error
         self.is_retryable = is_retryable
         self.replica = replica
+        self.was_dispatched = was_dispatched
+        """Whether the replica may have worked on the request."""
+        self.is_connection_lost = is_connection_lost
+        """Whether the replica may be gone."""
 
 
 class Attempt:
@@ -86,11 +102,16 @@ class Attempt:
                 entry.replica = lease.replica.url
                 try:
                     await self._ask(entry, lease, forward, decision)
+                except ApiError as error:  # what the reader says of the answer
+                    entry.outcome = _outcome_of(error.status)
+                    raise
                 finally:
                     lease.outcome = entry.outcome
 
     async def _ask(self, entry: AttemptEntry, lease: Lease, forward: Forward, decision: Decision) -> None:
-        headers = {"x-request-id": self._account.request_id}
+        client_headers = self._exchange.headers
+        headers = {name: client_headers[name] for name in FORWARDED if name in client_headers}
+        headers["x-request-id"] = self._account.request_id
         deadlines = entry.tier.deadlines
         if not self._account.is_streaming:
             deadlines = deadlines.for_whole_answer()
@@ -100,35 +121,28 @@ class Attempt:
             entry.first_byte = self._clock()
             entry.status = response.status
             if response.status >= 400:
-                lease.retry_after_s = response.retry_after_s
-                await self._refuse(entry, response)
+                await self._refuse(entry, lease, response)
             elif self._account.is_streaming:
                 await self._relay(entry, response, decision)
             else:
                 await self._answer(entry, response, decision)
         entry.outcome = Outcome.SUCCESS
 
-    async def _refuse(self, entry: AttemptEntry, response: UpstreamResponse) -> None:
-        body = await response.read(MAX_ERROR_BYTES)
+    async def _refuse(self, entry: AttemptEntry, lease: Lease, response: UpstreamResponse) -> NoReturn:
+        """An answer whose status says all that matters, however much of its body comes."""
+        body = await _beginning(response, MAX_ERROR_BYTES)
         status, tier = response.status, entry.tier.name
         entry.error = f"upstream status {status}"
-        if status in OVERLOADED_STATUSES:
-            entry.outcome = Outcome.OVERLOADED
-            error = ApiError(
-                status,
-                f"The {tier} tier is overloaded.",
-                kind="overloaded_error",
-                code="overloaded",
-                retry_after_s=response.retry_after_s or 1.0,
-            )
-            raise AttemptFailedError(error, is_retryable=True, replica=entry.replica)
-        if status >= 500 or status in MISCONFIGURED_STATUSES:
-            entry.outcome = Outcome.FAILURE
+        entry.outcome = _outcome_of(status)
+        if entry.outcome is Outcome.OVERLOADED:
+            lease.retry_after_s = response.retry_after_s
+            error = errors.overloaded_upstream(status, tier, response.retry_after_s)
+        elif entry.outcome is Outcome.FAILURE:
             error = errors.failed_upstream(status, tier)
-            raise AttemptFailedError(error, is_retryable=True, replica=entry.replica)
-        entry.outcome = Outcome.REJECTED
-        rejected = errors.rejected_by_upstream(status, body, tier)
-        raise AttemptFailedError(rejected, is_retryable=False, replica=entry.replica)
+        else:
+            error = errors.rejected_by_upstream(status, body, tier)
+        is_retryable = entry.outcome is not Outcome.REJECTED
+        raise AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica)
 
     async def _answer(self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision) -> None:
         body = entry.reader.whole(await response.read(MAX_ANSWER_BYTES))
@@ -137,10 +151,15 @@ class Attempt:
             num_input_tokens=usage.prompt_tokens or 0, num_output_tokens=usage.completion_tokens or 0
         )
         entry.is_committed = True
-        await self._exchange.respond(200, body, self._headers(decision, cost))
+        headers = answer_headers(self._account.request_id, decision, cost)
+        await self._exchange.respond(200, body, headers)
         entry.first_token = self._clock()
 
     async def _relay(self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision) -> None:
+        if response.content_type not in ("text/event-stream", ""):
+            # An error told as a document, or a server that ignores `stream`; a relay would pass it on as an event.
+            raise_error(parsed_object(await response.read(MAX_ERROR_BYTES)))
+            raise ApiError(502, "The engine's answer is no stream.", code="upstream_protocol_error")
         reader, exchange = entry.reader, self._exchange
         observe_gap = self._metrics.token_gap(entry.tier.name)
         last_token = 0.0
@@ -150,36 +169,40 @@ class Attempt:
             if not events:
                 continue
             if not entry.is_committed:
-                entry.is_committed = True
-                await exchange.start(200, [*_STREAM_HEADERS, *self._headers(decision, None)])
+                await self._commit(entry, decision)
             await exchange.send(events)
             if reader.num_tokens > num_tokens:
                 now = self._clock()
                 if entry.first_token is None:
                     entry.first_token = last_token = now
                     num_tokens += 1
-                for _ in range(reader.num_tokens - num_tokens):  # tokens that came together: no gap but the first
+                for _ in range(
+                    reader.num_tokens - num_tokens
+                ):  # tokens that came together: no gap but the first
                     observe_gap(now - last_token)
                     last_token = now
                 num_tokens = reader.num_tokens
-        await self._end(entry, decision)
-
-    async def _end(self, entry: AttemptEntry, decision: Decision) -> None:
-        tail = entry.reader.finish()
+            if reader.is_complete:  # the client has waited long enough, whenever the upstream closes
+                break
+        tail = reader.finish()
         if not entry.is_committed:
-            entry.is_committed = True
-            await self._exchange.start(200, [*_STREAM_HEADERS, *self._headers(decision, None)])
-        await self._exchange.send(tail, is_last=True)
+            await self._commit(entry, decision)
+        await exchange.send(tail, is_last=True)
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(LINGER_S):
+                await _skip(response)
 
-    def _headers(self, decision: Decision, cost: float | None) -> list[Header]:
-        return [*request_headers(self._account.request_id), *decision_headers(decision, cost)]
+    async def _commit(self, entry: AttemptEntry, decision: Decision) -> None:
+        entry.is_committed = True
+        headers = answer_headers(self._account.request_id, decision, None)
+        await self._exchange.start(200, [*STREAM, *headers])
 
     @contextmanager
     def _classified(self, entry: AttemptEntry) -> Iterator[None]:
         """Give every way out of an attempt its outcome, and every error its HTTP status."""
         try:
             yield
-        except (AttemptFailedError, ClientDisconnectedError):
+        except AttemptFailedError:
             raise
         except asyncio.CancelledError:
             entry.outcome = Outcome.CANCELLED
@@ -188,42 +211,47 @@ class Attempt:
         except UpstreamError as error:
             entry.outcome = error.outcome
             entry.error = str(error)
-            raise self._failure(entry, _api_error(error, entry.tier.name), error.is_retryable) from error
+            told = _api_error(error, entry.tier.name)
+            if entry.is_committed:
+                raise told from error
+            raise AttemptFailedError(
+                told,
+                is_retryable=error.is_retryable or isinstance(error, NoReplica),
+                replica=entry.replica,
+                was_dispatched=error.was_dispatched,
+                is_connection_lost=isinstance(error, ConnectError | ConnectionLost),
+            ) from error
         except ApiError as error:
-            entry.outcome = Outcome.FAILURE
             entry.error = error.message
-            raise self._failure(entry, error, is_retryable=True) from error
-
-    def _failure(self, entry: AttemptEntry, error: ApiError, is_retryable: bool) -> Exception:
-        if entry.is_committed:
-            return error
-        return AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica)
-
-
-_STREAM_HEADERS: Final[list[Header]] = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
+            if entry.outcome is Outcome.FAILURE:
+                error.should_retry = False
+            if entry.is_committed:
+                raise
+            is_retryable = entry.outcome is not Outcome.REJECTED
+            raise AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica) from error
 
 
-def request_headers(request_id: str) -> list[Header]:
-    """What every answer carries, errors included."""
-    return [(b"x-request-id", request_id.encode())]
+async def _beginning(response: UpstreamResponse, max_bytes: int) -> bytes:
+    """As much of a body as comes, up to `max_bytes`."""
+    body = b""
+    with suppress(UpstreamError):
+        async for chunk in response.chunks():
+            body += chunk
+            if len(body) >= max_bytes:
+                break
+    return body[:max_bytes]
 
 
-def decision_headers(decision: Decision, cost: float | None) -> list[Header]:
-    """Who answers and why. `cost` is None for a stream, whose usage is not known yet: the expected cost is told."""
-    shown, basis = (decision.expected_cost, b"expected") if cost is None else (cost, b"usage")
-    return [
-        (b"x-tierwise-tier", decision.tier.encode()),
-        (b"x-tierwise-arm", decision.arm.encode()),
-        (b"x-tierwise-reason", decision.reason.value.encode()),
-        (b"x-tierwise-success-probability", b"%.4f" % decision.success_probability),
-        (b"x-tierwise-escalated", b"false"),
-        (b"x-tierwise-cost", f"{shown:.9f}".encode()),
-        (b"x-tierwise-cost-basis", basis),
-    ]
+async def _skip(response: UpstreamResponse) -> None:
+    async for _ in response.chunks():
+        pass
+
+
+def _outcome_of(status: int) -> Outcome:
+    """What an error's status says of the attempt."""
+    if status in OVERLOADED_STATUSES:
+        return Outcome.OVERLOADED
+    return Outcome.FAILURE if errors.is_failure(status) else Outcome.REJECTED
 
 
 def _api_error(error: UpstreamError, tier: str) -> ApiError:
@@ -236,6 +264,6 @@ def _api_error(error: UpstreamError, tier: str) -> ApiError:
             retry_after_s=error.retry_after_s,
         )
     if isinstance(error, NoReplica):
-        return ApiError(503, f"The {tier} tier is down.", code="tier_unavailable", retry_after_s=2.0)
+        return ApiError(503, f"The {tier} tier is down.", code="tier_unavailable")
     status = 504 if isinstance(error, FirstTokenTimeout | IdleTimeout | TotalTimeout) else 502
     return ApiError(status, f"The {tier} tier failed: {error}", code=error.code, should_retry=False)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+OVERLOADED_STATUSES: Final = frozenset({429, 503, 529})
+MISCONFIGURED_STATUSES: Final = frozenset({401, 402, 403, 404, 405, 407})
+"""4xx answers that speak of how the gateway reached the engine, and not of the client's request."""
+MAX_MESSAGE_CHARS: Final = 4000
+"""Engines repeat the request in their messages, and a request may be long."""
 
 
 class ApiError(Exception):
@@ -40,7 +46,7 @@ class ApiError(Exception):
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """`retry-after` (whole seconds, at least 1), `retry-after-ms` and `x-should-retry`, where known."""
-        headers = []
+        headers = [(b"www-authenticate", b"Bearer")] if self.status == 401 else []
         if self.retry_after_s is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(self.retry_after_s))))
             headers.append((b"retry-after-ms", b"%d" % max(1, round(self.retry_after_s * 1000))))
@@ -59,16 +65,39 @@ def unauthorized(message: str) -> ApiError:
     return ApiError(401, message, code="invalid_api_key")
 
 
+def is_failure(status: int) -> bool:
+    """Whether an engine's status says that the engine is at fault, and not the request or the load."""
+    return (status >= 500 or status in MISCONFIGURED_STATUSES) and status not in OVERLOADED_STATUSES
+
+
+def overloaded_upstream(status: int, tier: str, retry_after_s: float | None = None) -> ApiError:
+    """An engine has no room. When to come again is told only where the engine told it."""
+    return ApiError(
+        status,
+        f"The {tier} tier is overloaded.",
+        kind="overloaded_error",
+        code="overloaded",
+        retry_after_s=retry_after_s,
+    )
+
+
 def rejected_by_upstream(status: int, body: bytes, tier: str) -> ApiError:
-    """A 4xx of an engine, in OpenAI's shape whatever shape the engine gave it; the class of the error is kept."""
-    told = _told(body)
-    message = str(told.get("message") or f"The {tier} tier refused the request with status {status}.")
+    """A 4xx of an engine, in OpenAI's shape whatever shape the engine gave it."""
+    return rejected(status, _told(body), f"The {tier} tier refused the request with status {status}.")
+
+
+def rejected(status: int, told: Mapping[str, Any], otherwise: str) -> ApiError:
+    """A 4xx by the members of an engine's error; `otherwise` where it says nothing.
+
+    The class of the error is kept, save for 422, which OpenAI's clients know as 400.
+    """
+    message = str(told.get("message") or otherwise)[:MAX_MESSAGE_CHARS]
     kind, code, param = told.get("type"), told.get("code"), told.get("param")
     is_overflow = (
         kind == "exceed_context_size_error" or "context length" in message or "context size" in message
     )
     return ApiError(
-        status,
+        400 if status == 422 else status,
         message,
         kind=kind if isinstance(kind, str) and not is_overflow else "invalid_request_error",
         code="context_length_exceeded" if is_overflow else (code if isinstance(code, str) else None),
@@ -77,7 +106,7 @@ def rejected_by_upstream(status: int, body: bytes, tier: str) -> ApiError:
 
 
 def failed_upstream(status: int, tier: str) -> ApiError:
-    """A 5xx of an engine. Its text may hold internals and goes to the log alone; 529 and 503 keep their meaning."""
+    """A 5xx of an engine, whose text may hold internals: the engine's own log has it. 504 keeps its meaning."""
     shown = status if status in {503, 504, 529} else 502
     return ApiError(
         shown, f"The {tier} tier failed with status {status}.", code="upstream_error", should_retry=False

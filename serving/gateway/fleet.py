@@ -49,7 +49,7 @@ class Fleet:
         self._settings = settings
         self._tiers = {pool.tier: Tier(pool.tier, settings.tiers[pool.tier], pool) for pool in pools}
         self._changed = asyncio.Event()
-        self._arms: tuple[Arm, ...] = ()
+        self._arms: dict[str, Arm] = {}
         self._refresh()
 
     def __getitem__(self, name: str) -> Tier:
@@ -97,12 +97,22 @@ class Fleet:
         }
         return tuple(
             arm if arm.is_available == available[arm.tier] else replace(arm, is_available=available[arm.tier])
-            for arm in self._arms
+            for arm in self._arms.values()
         )
 
-    def is_restarting(self, failed: frozenset[str]) -> bool:
-        """Whether a tier that is down may come back by itself: its engine is a child that gets restarted."""
-        return any(tier.is_supervised and not tier.is_available(failed) for tier in self._tiers.values())
+    def arm(self, name: str) -> Arm:
+        """The arm of this name, without regard to whether it could take a request now."""
+        return self._arms[name]
+
+    def is_restarting(self, arms: Iterable[str], lost: frozenset[str]) -> bool:
+        """Whether one of these arms may come back by itself: its engine is a child of ours, and not running.
+
+        Args:
+            arms: names of arms that are down.
+            lost: replicas whose connection broke, which may not have been noticed anywhere else yet.
+        """
+        tiers = (self._tiers[self._arms[arm].tier] for arm in arms)
+        return any(tier.is_supervised and not tier.is_available(lost, even_if_sick=True) for tier in tiers)
 
     async def wait_for_change(self, timeout_s: float) -> None:
         """Return when a replica came or went, or after `timeout_s`."""
@@ -114,6 +124,6 @@ class Fleet:
 
     def _refresh(self) -> None:
         engines = {name: tier.engine or ASSUMED for name, tier in self._tiers.items()}
-        self._arms = arms_of(self._settings, engines)
+        self._arms = {arm.name: arm for arm in arms_of(self._settings, engines)}
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,0 +1,308 @@
+"""The gateway's parts on a real port in the test's own event loop, before mock upstreams, and what they wrote down.
+
+    async with LiveGateway({"fast": [upstream]}) as gateway:
+        answer = await gateway.chat({"model": "fast"})
+
+Everything is what a process runs, but for the engines (tiers are external) and the ledger and the log, which keep their
+records in a list. `GET` routes are there too. `idle` says that nothing of any request is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Self
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from router.difficulty import StructuralHeuristic
+from router.policy import RoutingPolicy
+from serving.engines.base import Endpoint, EngineCapabilities
+from serving.gateway.fleet import Fleet
+from serving.gateway.routes import add_error_handlers, add_operations, protocol_routes
+from serving.gateway.service import Service
+from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
+from serving.settings import Settings
+from serving.telemetry.metrics import Metrics
+from serving.upstream.client import UpstreamClient
+from serving.upstream.pool import Pool
+from serving.upstream.retry import RetryBudget
+from tests.fakes import MockUpstream
+
+HI = [{"role": "user", "content": "hi"}]
+PRICES = {"fast": {"input": 0.2, "output": 0.8}, "full": {"input": 1.0, "output": 4.0}}
+DEADLINES = {"connect_s": 1.0, "first_token_s": 5.0, "idle_s": 5.0, "total_s": 20.0}
+GAUGES = ("tierwise_requests_in_flight", "tierwise_replica_in_flight", "tierwise_queue_length")
+
+
+@dataclass
+class Books:
+    """Stands in for the ledger and the log: keeps what it is told."""
+
+    decisions: list[DecisionRecord] = field(default_factory=list)
+    attempts: list[AttemptRecord] = field(default_factory=list)
+
+    def record_decision(self, record: DecisionRecord) -> None:
+        self.decisions.append(record)
+
+    def record_attempt(self, record: AttemptRecord) -> None:
+        self.attempts.append(record)
+
+    def request(self, decision: DecisionRecord, attempts: Sequence[AttemptRecord]) -> None:
+        assert decision is self.decisions[-1]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [attempt.outcome for attempt in self.attempts]
+
+    @property
+    def statuses(self) -> list[int]:
+        return [decision.status for decision in self.decisions]
+
+
+class LiveGateway:
+    """Tiers by name, each with its upstreams: mocks, or URLs where nobody listens."""
+
+    def __init__(
+        self,
+        tiers: Mapping[str, Sequence[MockUpstream | str]],
+        *,
+        deadlines: Mapping[str, float] = DEADLINES,
+        max_in_flight: int = 64,
+        engine: Mapping[str, Any] = {},
+        retry_budget: RetryBudget | None = None,
+        keys: Any = None,
+        policy: RoutingPolicy | None = None,
+        settings: Mapping[str, Any] = {},
+        **gateway: Any,
+    ) -> None:
+        urls = {name: [_url(upstream) for upstream in upstreams] for name, upstreams in tiers.items()}
+        self.settings = Settings.model_validate(
+            {
+                "gateway": gateway,
+                "tiers": {
+                    name: {
+                        "engine": {"type": "external", "urls": urls[name] or ["http://127.0.0.1:1"]},
+                        "price": PRICES.get(name, PRICES["full"]),
+                        "deadlines": {**DEADLINES, **deadlines},
+                    }
+                    for name in urls
+                },
+                **settings,
+            }
+        )
+        self.books = Books()
+        self.is_draining = False
+        self.metrics = Metrics(
+            CollectorRegistry(),
+            tiers=self.settings.tiers,
+            arms=[arm.name for arm in self.settings.resolved_arms],
+            version="test",
+        )
+        self.fleet = Fleet(self.settings, [self._pool(name) for name in urls])
+        self._upstream_client = UpstreamClient()
+        ids = count()
+        self.service = Service(
+            settings=self.settings,
+            fleet=self.fleet,
+            policy=policy or RoutingPolicy(StructuralHeuristic(), price_of_compute=500.0),
+            client=self._upstream_client,
+            keys=keys,
+            ledger=self.books,  # type: ignore[arg-type]
+            metrics=self.metrics,
+            log=self.books,  # type: ignore[arg-type]
+            retry_budget=retry_budget or RetryBudget(),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+            new_id=lambda: f"req_{next(ids)}",
+        )
+        self._replicas = [(name, url) for name in urls for url in urls[name]]
+        self._max_in_flight = max_in_flight
+        self._engine = engine
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._upstream_client)
+        for tier, url in self._replicas:
+            self.add_replica(tier, url)
+        self.port = await self._stack.enter_async_context(served(self._application()))
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.http = await self._stack.enter_async_context(httpx.AsyncClient(base_url=self.url, timeout=20))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def add_replica(self, tier: str, url: str) -> None:
+        """A replica becomes ready."""
+        engine = {
+            "model_id": "mock-model",
+            "context_tokens": 8192,
+            "num_slots": self._max_in_flight,
+            "endpoints": frozenset({"chat", "completions", "embeddings"}),
+            **self._engine,
+        }
+        self.fleet.replica_up(tier, Endpoint(url=url, api_key="upstream-key"), EngineCapabilities(**engine))
+
+    async def chat(
+        self,
+        body: Mapping[str, Any] = {},
+        *,
+        headers: Mapping[str, str] = {},
+        path: str = "/v1/chat/completions",
+    ) -> httpx.Response:
+        """Send a chat request and read the whole answer."""
+        return await self.http.post(path, json={"model": "fast", "messages": HI, **body}, headers=headers)
+
+    async def stream(self, body: Mapping[str, Any] = {}, **options: Any) -> StreamedAnswer:
+        """Send a streaming chat request and read it to its end."""
+        response = await self.chat({"stream": True, **body}, **options)
+        return StreamedAnswer(response)
+
+    def gauge(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        samples = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", self.metrics.render().decode(), re.MULTILINE)
+        return sum(map(float, samples))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every gauge is at zero, every permit free, and no request open."""
+        in_flight = sum(tier.pool.in_flight + tier.pool.num_waiting for tier in self.fleet)
+        return not in_flight and not self.service.num_running and not any(map(self.gauge, GAUGES))
+
+    async def until(self, claim: Callable[[], object], timeout_s: float = 5.0) -> None:
+        """Wait for `claim` to hold."""
+        async with asyncio.timeout(timeout_s):
+            while not claim():  # noqa: ASYNC110 - anything may be claimed, and nobody tells
+                await asyncio.sleep(0.005)
+
+    async def idle(self, timeout_s: float = 1.0) -> None:
+        """Wait until nothing is left of any request.
+
+        Raises:
+            TimeoutError: something is, after `timeout_s`.
+        """
+        await self.until(lambda: self.is_idle, timeout_s)
+
+    def _pool(self, tier: str) -> Pool:
+        limits = self.settings.gateway
+        return Pool(
+            tier,
+            max_queue=limits.max_queue,
+            queue_timeout_s=limits.queue_timeout_s,
+            clock=time.monotonic,
+            rng=random.Random(0),
+            on_change=self._pool_changed,
+        )
+
+    def _pool_changed(self, pool: Pool) -> None:
+        series = self.metrics.tier(pool.tier)
+        series.in_flight.set(pool.in_flight)
+        series.queue_length.set(pool.num_waiting)
+
+    def _application(self) -> FastAPI:
+        app = FastAPI()
+        app.router.routes.extend(protocol_routes(self.service))
+        add_operations(
+            app,
+            settings=self.settings,
+            fleet=self.fleet,
+            metrics=self.metrics,
+            started_at=1_700_000_000,
+            is_draining=lambda: self.is_draining,
+            authenticate=lambda request: self.service.authenticate(request.headers),
+        )
+        add_error_handlers(app)
+        return app
+
+
+class StreamedAnswer:
+    """A streamed chat answer, read to its end."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.headers = response.headers
+        self.wire = response.content
+        self.data = [line[6:] for line in self.wire.decode().splitlines() if line.startswith("data: ")]
+        self.objects: list[dict[str, Any]] = [json.loads(data) for data in self.data if data != "[DONE]"]
+
+    @property
+    def has_done(self) -> bool:
+        return self.data[-1:] == ["[DONE]"]
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Of the last object, or of the body where there is no stream."""
+        last = self.objects[-1] if self.objects else {}
+        return last.get("error")  # type: ignore[no-any-return]
+
+    @property
+    def text(self) -> str:
+        """All that the first choice says."""
+        choices = (choice for told in self.objects for choice in told.get("choices", ()))
+        return "".join(c["delta"].get("content") or "" for c in choices if c["index"] == 0)
+
+    @property
+    def usages(self) -> list[dict[str, Any]]:
+        return [told["usage"] for told in self.objects if told.get("usage")]
+
+
+@contextlib.asynccontextmanager
+async def served(app: Any) -> AsyncIterator[int]:
+    """Serve an ASGI application as the gateway's process does; its port."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, http="httptools", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
+            await asyncio.sleep(0.005)
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # they are pytest's
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A raw connection, closed at the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def post(
+    body: bytes, *, path: str = "/v1/chat/completions", content_length: int = 0, **headers: str
+) -> bytes:
+    """The bytes of a POST, whose body may be shorter than it says."""
+    lines = [f"POST {path} HTTP/1.1", "host: gateway", f"content-length: {content_length or len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def _url(upstream: MockUpstream | str) -> str:
+    return upstream if isinstance(upstream, str) else upstream.url
