@@ -14,6 +14,13 @@ from serving.upstream.errors import ConnectError, ConnectionLost, ProtocolError,
 BOUNDARY_ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, EofStream, OSError)
 """What aiohttp raises when the other side fails, as opposed to a mistake of ours."""
 
+_NO_CONNECTION: Final = {
+    aiohttp.InvalidURL: "has an address that is no http(s) URL",
+    aiohttp.ClientConnectorDNSError: "has a host name that does not resolve",
+    aiohttp.ClientConnectorCertificateError: "has a TLS certificate that is not trusted",
+    aiohttp.ClientConnectorSSLError: "does not speak TLS as we do",
+}
+
 
 def as_upstream_error(error: Exception, dispatch: Dispatch) -> UpstreamError:
     """The name of what happened to `dispatch`.
@@ -22,7 +29,7 @@ def as_upstream_error(error: Exception, dispatch: Dispatch) -> UpstreamError:
     """
     if dispatch.watchdog.error is not None:
         return dispatch.watchdog.error
-    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL):
+    if isinstance(error, aiohttp.ClientResponseError):
         return ProtocolError("the upstream did not answer in HTTP")
     if not dispatch.was_sent:
         return _not_sent(error, dispatch)
@@ -36,7 +43,10 @@ def _not_sent(error: Exception, dispatch: Dispatch) -> UpstreamError:
         if dispatch.is_total_nearer:
             return TotalTimeout(was_dispatched=False)
         return ConnectError("the upstream did not accept a connection in time")
-    return ConnectError("the upstream accepts no connection")
+    why = next(
+        (why for kind, why in _NO_CONNECTION.items() if isinstance(error, kind)), "accepts no connection"
+    )
+    return ConnectError(f"the upstream {why}")
 
 
 def _broken_body(error: Exception) -> UpstreamError:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from serving.engines.base import Endpoint
+from serving.upstream import client as client_module
 from serving.upstream.client import UpstreamClient
 from serving.upstream.deadlines import Deadlines
 from serving.upstream.errors import (
@@ -121,6 +122,9 @@ async def test_read_is_bounded(ask: Asking, upstream: MockUpstream) -> None:
 async def test_headers_at_the_border(ask: Asking, upstream: MockUpstream) -> None:
     """The key is ours, the request id is passed on, cookies are neither kept nor sent."""
     upstream.script = Script(headers={"set-cookie": "tracked=1"})
+    ask.endpoint = Endpoint(
+        url=upstream.url.replace("127.0.0.1", "localhost"), api_key="ours"
+    )  # cookies need a name
     for _ in range(2):
         async with ask.post(WHOLE, **{"authorization": "Bearer theirs", "x-request-id": "req-1"}) as response:
             await response.read(10_000)
@@ -248,10 +252,18 @@ async def test_stall_of_a_body_that_ends_with_the_connection(ask: Asking, upstre
 
 
 async def test_unreachable(client: UpstreamClient, upstream: MockUpstream) -> None:
-    """A refused connection and an unknown host sent nothing, for certain."""
-    await upstream.stop()
-    for url in (upstream.url, "http://no-such-host.invalid", "https://no-such-host.invalid"):
-        with pytest.raises(ConnectError) as caught:
+    """Whatever stands in the way of a connection is said, and that nothing was sent is certain."""
+    spoken_to_in_tls = upstream.url.replace("http", "https")
+    for url, why in [
+        ("http://no-such-host.invalid", "does not resolve"),
+        (spoken_to_in_tls, "TLS|accepts no connection"),
+        ("no-scheme:80", "no http"),
+        ("ftp://127.0.0.1", "no http"),
+        (upstream.url, "accepts no connection"),
+    ]:
+        if url == upstream.url:
+            await upstream.stop()
+        with pytest.raises(ConnectError, match=why) as caught:
             async with client.post(Endpoint(url=url), CHAT, STREAM, {}, PATIENT, time.monotonic()):
                 raise AssertionError
         assert not caught.value.was_dispatched
@@ -440,6 +452,18 @@ async def test_connections_are_reused(ask: Asking, upstream: MockUpstream) -> No
         await anext(response.chunks())
     upstream.script = Script()
     assert (await ask.read()).endswith(b"[DONE]\n\n")
+
+
+async def test_idle_connections_are_dropped_before_the_server_does(
+    upstream: MockUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept for less than the five seconds after which llama.cpp and uvicorn close theirs."""
+    assert client_module.KEEP_ALIVE_S < 5.0
+    monkeypatch.setattr(client_module, "KEEP_ALIVE_S", 0.2)
+    async with UpstreamClient() as client:
+        await Asking(client, upstream).read()
+        assert upstream.num_connections == 1
+        await gone(upstream)
 
 
 async def test_stale_connections_are_replaced_unseen(ask: Asking, upstream: MockUpstream) -> None:
