@@ -12,19 +12,19 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 import aiohttp
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from router.difficulty import StructuralHeuristic
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
+from serving.engines.engine_log import EngineLog
 from serving.engines.external import ExternalEngine, ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
-from serving.engines.engine_log import EngineLog
 from serving.engines.supervisor import Supervisor
 from serving.gateway.fleet import Fleet
+from serving.gateway.front import Front
 from serving.gateway.keys import KeyStore
-from serving.gateway.routes import add_error_handlers, add_operations, model_names, protocol_routes
+from serving.gateway.routes import model_names, operations
 from serving.gateway.service import Service
 from serving.ledger.store import Ledger
 from serving.registry.store import Store
@@ -89,7 +89,7 @@ class Gateway:
             retry_budget=RetryBudget(),
             monotonic=time.monotonic,
             wall_clock=time.time,
-            new_id=lambda: f"req_{secrets.token_hex(12)}",
+            new_id=_new_id,
         )
         self.app = self._application()
         self._running = AsyncExitStack()
@@ -206,11 +206,8 @@ class Gateway:
         series.in_flight.set(pool.in_flight)
         series.queue_length.set(pool.num_waiting)
 
-    def _application(self) -> FastAPI:
-        app = FastAPI(title="tierwise", version=version("tierwise"), docs_url=None, redoc_url=None)
-        app.router.routes.extend(protocol_routes(self.service))
-        add_operations(
-            app,
+    def _application(self) -> Front:
+        app = operations(
             settings=self.settings,
             fleet=self._fleet,
             metrics=self._metrics,
@@ -218,8 +215,11 @@ class Gateway:
             is_draining=lambda: self.is_draining,
             authenticate=lambda request: self.service.authenticate(request.headers),
         )
-        add_error_handlers(app)
-        return app
+        return Front(self.service, app, _new_id)
+
+
+def _new_id() -> str:
+    return f"req_{secrets.token_hex(12)}"
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

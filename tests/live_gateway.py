@@ -23,14 +23,14 @@ from typing import Any, Self
 
 import httpx
 import uvicorn
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from router.difficulty import StructuralHeuristic
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, EngineCapabilities
 from serving.gateway.fleet import Fleet
-from serving.gateway.routes import add_error_handlers, add_operations, protocol_routes
+from serving.gateway.front import Front
+from serving.gateway.routes import operations
 from serving.gateway.service import Service
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
 from serving.settings import Settings
@@ -112,7 +112,7 @@ class LiveGateway:
         )
         self.fleet = Fleet(self.settings, [self._pool(name) for name in urls])
         self._upstream_client = UpstreamClient()
-        ids = count()
+        self._ids = count()
         self.service = Service(
             settings=self.settings,
             fleet=self.fleet,
@@ -125,7 +125,7 @@ class LiveGateway:
             retry_budget=retry_budget or RetryBudget(),
             monotonic=time.monotonic,
             wall_clock=time.time,
-            new_id=lambda: f"req_{next(ids)}",
+            new_id=self._new_id,
         )
         self._replicas = [(name, url) for name in urls for url in urls[name]]
         self._max_in_flight = max_in_flight
@@ -195,6 +195,9 @@ class LiveGateway:
         """
         await self.until(lambda: self.is_idle, timeout_s)
 
+    def _new_id(self) -> str:
+        return f"req_{next(self._ids)}"
+
     def _pool(self, tier: str) -> Pool:
         limits = self.settings.gateway
         return Pool(
@@ -211,11 +214,8 @@ class LiveGateway:
         series.in_flight.set(pool.in_flight)
         series.queue_length.set(pool.num_waiting)
 
-    def _application(self) -> FastAPI:
-        app = FastAPI()
-        app.router.routes.extend(protocol_routes(self.service))
-        add_operations(
-            app,
+    def _application(self) -> Front:
+        app = operations(
             settings=self.settings,
             fleet=self.fleet,
             metrics=self.metrics,
@@ -223,8 +223,7 @@ class LiveGateway:
             is_draining=lambda: self.is_draining,
             authenticate=lambda request: self.service.authenticate(request.headers),
         )
-        add_error_handlers(app)
-        return app
+        return Front(self.service, app, self._new_id)
 
 
 class StreamedAnswer:

@@ -65,6 +65,12 @@ def unauthorized(message: str) -> ApiError:
     return ApiError(401, message, code="invalid_api_key")
 
 
+def internal() -> ApiError:
+    """500: a mistake of ours."""
+    message = "The gateway failed. The request id leads to its log."
+    return ApiError(500, message, code="internal_error", should_retry=False)
+
+
 def is_failure(status: int) -> bool:
     """Whether an engine's status says that the engine is at fault, and not the request or the load."""
     return (status >= 500 or status in MISCONFIGURED_STATUSES) and status not in OVERLOADED_STATUSES

@@ -1,56 +1,26 @@
-"""The gateway's URLs."""
+"""The URLs that no tier answers: models, health, metrics; and the shape of their errors."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import version
+from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
-from serving.gateway.errors import ApiError
-from serving.gateway.exchange import Exchange, Receive, Scope, Send
+from serving.gateway.errors import ApiError, internal
 from serving.gateway.fleet import Fleet
-from serving.gateway.protocols.base import ProtocolAdapter
-from serving.gateway.protocols.chat import ChatAdapter
-from serving.gateway.protocols.completions import CompletionsAdapter
-from serving.gateway.protocols.embeddings import EmbeddingsAdapter
-from serving.gateway.protocols.responses import ResponsesAdapter
-from serving.gateway.service import Service
 from serving.settings import Settings
 from serving.telemetry.metrics import CONTENT_TYPE, Metrics
 
-ADAPTERS: dict[str, type[ProtocolAdapter]] = {
-    "/v1/chat/completions": ChatAdapter,
-    "/v1/completions": CompletionsAdapter,
-    "/v1/embeddings": EmbeddingsAdapter,
-    "/v1/responses": ResponsesAdapter,
-}
+MAX_PATH_CHARS: Final = 200
+PROBED: Final = ["GET", "HEAD"]
+"""Load balancers ask either way."""
 
 
-class ProtocolEndpoint:
-    """The ASGI application of one protocol."""
-
-    def __init__(self, service: Service, adapter: ProtocolAdapter) -> None:
-        self._service = service
-        self._adapter = adapter
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._service.handle(self._adapter, Exchange(scope, receive, send))
-
-
-def protocol_routes(service: Service) -> list[Route]:
-    """One route a protocol: plain ASGI, so that no framework stands between a token and its client."""
-    return [
-        Route(path, ProtocolEndpoint(service, adapter()), methods=["POST"])
-        for path, adapter in ADAPTERS.items()
-    ]
-
-
-def add_operations(
-    app: FastAPI,
+def operations(
     *,
     settings: Settings,
     fleet: Fleet,
@@ -58,14 +28,21 @@ def add_operations(
     started_at: int,
     is_draining: Callable[[], bool],
     authenticate: Callable[[Request], object],
-) -> None:
-    """Add the routes that are not answered by a tier: models, health, metrics.
+) -> FastAPI:
+    """The application that answers them.
 
     Args:
         started_at: Unix time, told as each model's `created`.
         is_draining: whether the process is about to stop, so that no new traffic should come.
         authenticate: raises `ApiError` for a request without a valid key.
     """
+    app = FastAPI(
+        title="tierwise",
+        version=version("tierwise"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # a redirected POST is a second one
+    )
 
     @app.get("/v1/models")
     async def models(request: Request) -> JSONResponse:
@@ -82,11 +59,11 @@ def add_operations(
             )
         return JSONResponse(_model(name, started_at))
 
-    @app.get("/healthz")
+    @app.api_route("/healthz", methods=PROBED)
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz")
+    @app.api_route("/readyz", methods=PROBED)
     async def readyz() -> JSONResponse:
         is_ready = fleet.has_started and fleet.is_available and not is_draining()
         tiers = {tier.name: "ready" if tier.is_available() else "down" for tier in fleet}
@@ -97,8 +74,11 @@ def add_operations(
     async def prometheus() -> Response:
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
+    _add_error_handlers(app)
+    return app
 
-def add_error_handlers(app: FastAPI) -> None:
+
+def _add_error_handlers(app: FastAPI) -> None:
     """Every error in OpenAI's shape, those of unknown URLs included."""
 
     async def api_error(request: Request, error: Exception) -> Response:
@@ -108,12 +88,20 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        message = f"{request.method} {request.url.path}: {error.detail}. The API lies under /v1."
-        return await api_error(request, ApiError(error.status_code, message, code="unknown_url"))
+        path = request.url.path[:MAX_PATH_CHARS]
+        message = f"{request.method} {path}: {error.detail}. The API lies under /v1."
+        code = "method_not_allowed" if error.status_code == 405 else "unknown_url"
+        response = await api_error(request, ApiError(error.status_code, message, code=code))
+        response.headers.update(error.headers or {})
+        return response
+
+    async def our_error(request: Request, error: Exception) -> Response:
+        return await api_error(request, internal())  # and Starlette raises it again, for the log
 
     handlers: Iterable[tuple[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]] = (
         (ApiError, api_error),
         (HTTPException, http_error),
+        (Exception, our_error),
     )
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)

@@ -14,7 +14,7 @@ from serving.gateway.answer_headers import answer_headers
 from serving.gateway.attempt import Attempt, AttemptFailedError
 from serving.gateway.body import parse_object
 from serving.gateway.chooser import Chooser, Failures
-from serving.gateway.errors import ApiError, unauthorized
+from serving.gateway.errors import ApiError, internal, unauthorized
 from serving.gateway.exchange import ClientDisconnectedError, Exchange
 from serving.gateway.fleet import Fleet
 from serving.gateway.keys import KeyStore
@@ -103,7 +103,7 @@ class Service:
             await self._tell(_shutting_down(), exchange, account)
         except Exception:  # noqa: BLE001  the outermost boundary: whatever is wrong with us, the client gets an answer
             _log.exception("request %s failed inside the gateway", account.request_id)
-            await self._tell(_internal(), exchange, account)
+            await self._tell(internal(), exchange, account)
         finally:
             self._running.discard(task)
             self._close(account)
@@ -191,8 +191,3 @@ class Service:
 
 def _shutting_down() -> ApiError:
     return ApiError(503, "The gateway is shutting down.", code="shutting_down")
-
-
-def _internal() -> ApiError:
-    message = "The gateway failed. The request id leads to its log."
-    return ApiError(500, message, code="internal_error", should_retry=False)
