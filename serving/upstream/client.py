@@ -17,7 +17,7 @@ from yarl import URL
 from serving.engines.base import Endpoint
 from serving.upstream.deadlines import Deadlines
 from serving.upstream.dispatch import Carried, Dispatch, Request, StaleConnectionError
-from serving.upstream.errors import ProtocolError
+from serving.upstream.errors import ConnectError, ProtocolError
 from serving.upstream.failures import BOUNDARY_ERRORS, as_upstream_error
 from serving.upstream.headers import request_headers
 from serving.upstream.response import UpstreamResponse
@@ -146,4 +146,7 @@ class UpstreamClient:
 
 @lru_cache(maxsize=1024)
 def _url(base: str, path: str) -> URL:
-    return URL(base + path)
+    try:
+        return URL(base + path)
+    except ValueError:
+        raise ConnectError("the upstream has an address that is no http(s) URL") from None

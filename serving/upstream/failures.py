@@ -16,6 +16,7 @@ BOUNDARY_ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, EofStream, O
 
 _NO_CONNECTION: Final = {
     aiohttp.InvalidURL: "has an address that is no http(s) URL",
+    aiohttp.NonHttpUrlClientError: "has an address that is no http(s) URL",
     aiohttp.ClientConnectorDNSError: "has a host name that does not resolve",
     aiohttp.ClientConnectorCertificateError: "has a TLS certificate that is not trusted",
     aiohttp.ClientConnectorSSLError: "does not speak TLS as we do",

@@ -257,7 +257,8 @@ async def test_unreachable(client: UpstreamClient, upstream: MockUpstream) -> No
     for url, why in [
         ("http://no-such-host.invalid", "does not resolve"),
         (spoken_to_in_tls, "TLS|accepts no connection"),
-        ("no-scheme:80", "no http"),
+        ("no-scheme", "no http"),
+        ("http://127.0.0.1:99999", "no http"),
         ("ftp://127.0.0.1", "no http"),
         (upstream.url, "accepts no connection"),
     ]:
