@@ -27,7 +27,7 @@ _TAIL = """
 Begin with `tierwise up`, then:
 
   curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
-    -d '{"model": "auto", "messages": [{"role": "user", "content": "hi"}]}'
+    -d '{"model": "auto", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]}'
 """
 
 

@@ -127,7 +127,7 @@ tierwise serves on {url}/v1
 
   models  {", ".join(gateway.model_names)}
   try     curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
-            -d '{{"model": "auto", "messages": [{{"role": "user", "content": "hi"}}]}}'
+            -d '{{"model": "auto", "max_tokens": 64, "messages": [{{"role": "user", "content": "hi"}}]}}'
   health  {url}/readyz      metrics  {url}/metrics      Ctrl-C ends it
 """
 

@@ -188,7 +188,8 @@ class LlamaCppEngine:
             modalities=frozenset(modalities),
             tools=tools.are_rendered,
             forced_call_prefix=tools.forced_call_prefix,
-            unsupported_parameters=UNSUPPORTED_PARAMETERS,
+            unsupported_parameters=UNSUPPORTED_PARAMETERS
+            | ({"tool_choice"} if tools.forced_call_prefix is None else set()),
             counts_one_choice=True,
             keeps_connections=False,
         )

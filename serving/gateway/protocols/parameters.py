@@ -26,7 +26,6 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "parallel_tool_calls": True,
     "verbosity": "medium",
     "modalities": ["text"],
-    "tool_choice": "auto",
     "background": False,
     "truncation": "disabled",
 }
@@ -57,6 +56,8 @@ def set_parameters(fields: Mapping[str, Any]) -> frozenset[str]:
 
 def _is_default(name: str, value: Any) -> bool:
     """Equal and of one type, except that 0 and 0.0 are the same: `logprobs=0` asks for something, `False` does not."""
+    if name == "tool_choice":
+        return value in ("auto", "none")  # what an engine does that knows tools and cannot be made to call one
     if name not in DEFAULTS:
         return False
     default = DEFAULTS[name]
