@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from loadtests.alarms import Alarms
@@ -68,6 +69,15 @@ async def test_a_server_without_our_gauges_is_refused(stand_in_gateway: MakeGate
     async with MockUpstream(FAST) as upstream:
         with pytest.raises(FetchError, match="status 404"):
             await run(upstream, upstream.url)
+
+
+def test_the_real_gateway_forgets_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --url: gateway and mock come up, and after the mix neither of them has a request under way."""
+    assert main(["--requests", "200", "--concurrency", "16", "--settle", "5", "--json"]) == 0
+    report = orjson.loads(capsys.readouterr().out)
+    assert report["leftovers"] == {}
+    assert report["phases"]["mid_stream"] > 20
+    assert report["phases"]["before_headers"] > 10
 
 
 USUAL = UsualTimes(headers_s=0.03, first_token_s=0.03, num_tokens=8, whole_s=0.06)

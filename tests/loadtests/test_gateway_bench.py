@@ -21,6 +21,7 @@ import tomli_w
 from loadtests.gateway_bench import main
 from loadtests.gateway_options import parse_options
 from loadtests.gateway_process import gateway_config, mock_upstream
+from serving.settings import Settings
 
 MakeGateway = Callable[..., Any]
 SHORT = [
@@ -123,8 +124,6 @@ def test_blocks_rest_as_long_as_a_stream_lasts() -> None:
 
 def test_the_gateways_configuration_is_one(tmp_path: Path) -> None:
     """What is written for the gateway under test, its own settings accept: two tiers, the router choosing."""
-    from serving.settings import Settings
-
     path = tmp_path / "gateway.toml"
     path.write_text(tomli_w.dumps(gateway_config("http://127.0.0.1:9")))
     settings = Settings.model_validate(tomllib.loads(path.read_text()))
