@@ -30,6 +30,8 @@ FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 30.0
 HEALTHY_S: Final = 30.0
 """An engine that ran this long is started again at once, as if it had never failed."""
+STOPPED: Final = "stopped"
+"""What `on_down` is told where the supervisor itself ended the engine."""
 MAX_FAILED_STARTS: Final = 3
 """An engine that never became ready is given up after so many tries."""
 KEPT_VARIABLES: Final = frozenset(
@@ -136,6 +138,9 @@ class Supervisor:
             await process.wait()
         except _NotReady as error:
             fault = str(error)
+        except asyncio.CancelledError:
+            fault = STOPPED
+            raise
         finally:
             await _stop(process)
             await _finish(reading)
