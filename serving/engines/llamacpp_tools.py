@@ -85,7 +85,8 @@ def call_prefix(opening: str, with_calls: str) -> str | None:
     if not found:
         return None
     # Brackets and quotes are left to the grammar: the model continues better after a token that it would have written.
-    bare = before_name.partition("{")[0].partition("[")[0]
+    bare = before_name.partition("{")[0]
+    bare = bare.rstrip().removesuffix("[") if bare.rstrip().endswith("[") else bare
     return bare or before_name or None
 
 

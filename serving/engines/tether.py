@@ -44,7 +44,8 @@ def watch(parent: int, command: list[str], *, interval_s: float = 0.5) -> NoRetu
             os.killpg(0, signal.SIGKILL)
         time.sleep(interval_s)
     if child.returncode < 0:
-        signal.signal(-child.returncode, signal.SIG_DFL)
+        if -child.returncode != signal.SIGKILL:  # which has no handler
+            signal.signal(-child.returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -child.returncode)
     sys.exit(child.returncode)
 
