@@ -8,16 +8,18 @@ requests into the void. Here SIGTERM first turns `/readyz` off and goes on servi
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 
 from serving.app import Gateway
+from serving.gateway.exchange import App
 
 POLL_S: Final = 0.05
 FAREWELL_S: Final = 2.0
@@ -39,31 +41,43 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except (OSError, socket.gaierror) as error:
+    except OSError as error:
         listener.close()
-        remedy = f"stop what listens there, or choose another with --port (for example --port {port + 1})"
-        raise PortError(f"cannot listen on {host}:{port}: {error.strerror}; {remedy}") from None
+        raise PortError(f"cannot listen on {host}:{port}: {error.strerror}; {_remedy(error, port)}") from None
     listener.set_inheritable(False)
     return listener
+
+
+def _remedy(error: OSError, port: int) -> str:
+    example = f"--port {port + 1 if 1024 <= port < 65535 else 8000}"
+    if error.errno == errno.EADDRINUSE:
+        return f"stop what listens there, or choose another with --port (for example {example})"
+    if error.errno == errno.EACCES:
+        return f"choose a port above 1023 (for example {example})"
+    return "name an address of this machine with --host"
+
+
+def http_config(app: App) -> uvicorn.Config:
+    """How uvicorn serves us: HTTP alone, on the loop that runs, and without a log of its own."""
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+    )
 
 
 class Server(uvicorn.Server):
     """uvicorn with our order of ending. A second signal ends at once."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(
-            uvicorn.Config(
-                gateway.app,
-                loop="none",
-                http="httptools",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=3,
-            )
-        )
+        super().__init__(http_config(gateway.app))
         self._gateway = gateway
         self._num_signals = 0
         self._draining: asyncio.Task[None] | None = None
@@ -105,22 +119,24 @@ class Server(uvicorn.Server):
             await asyncio.sleep(POLL_S)
 
 
-async def serve(gateway: Gateway, listener: socket.socket, on_ready: Any = None) -> None:
-    """Serve until a signal ends it. Engines start while the socket already answers `/healthz` and `/readyz`."""
+async def serve(gateway: Gateway, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it. Engines start while the socket already answers `/healthz` and `/readyz`.
+
+    Raises:
+        EngineError, RegistryError: as `Gateway.start`.
+    """
     server = Server(gateway)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    starting = asyncio.create_task(gateway.start())
     try:
-        starting = asyncio.create_task(gateway.start())
         await asyncio.wait({starting, serving}, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            starting.cancel()
-        else:
+        if not serving.done():
             await starting
-            if on_ready is not None:
-                on_ready()
+            on_ready()
         await serving
     finally:
         server.should_exit = True
+        starting.cancel()
+        await asyncio.wait({starting})  # an engine that is being started now would outlive its gateway
         await gateway.stop()
-        if not serving.done():
-            await serving
+        await serving

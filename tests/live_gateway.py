@@ -12,16 +12,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import re
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import tomli_w
 import uvicorn
 from prometheus_client import CollectorRegistry
 
@@ -33,6 +37,7 @@ from serving.gateway.front import Front
 from serving.gateway.routes import operations
 from serving.gateway.service import Service
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
+from serving.server import http_config
 from serving.settings import Settings
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
@@ -262,10 +267,7 @@ async def served(app: Any) -> AsyncIterator[int]:
     """Serve an ASGI application as the gateway's process does; its port."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app, http="httptools", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3
-    )
-    server = _Server(config)
+    server = _Server(http_config(app))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
@@ -305,3 +307,64 @@ def post(
 
 def _url(upstream: MockUpstream | str) -> str:
     return upstream if isinstance(upstream, str) else upstream.url
+
+
+@dataclass
+class RunningProcess:
+    """A `tierwise serve` process of its own."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    output: str
+    """What it had said when it was ready."""
+
+    async def ended(self, timeout_s: float = 15.0) -> int:
+        """Wait for its end; the exit status."""
+        return await asyncio.wait_for(self.process.wait(), timeout_s)
+
+
+@contextlib.asynccontextmanager
+async def serving_process(*arguments: str, cwd: Path, waits: bool = True) -> AsyncIterator[RunningProcess]:
+    """Run `tierwise serve` on a free port until the block ends.
+
+    Args:
+        arguments: after the verb.
+        cwd: its working directory and home.
+        waits: until it says that it serves.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "serving", "--port", "0", "--home", str(cwd), *arguments),
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    output = ""
+    try:
+        while waits and (line := (await asyncio.wait_for(process.stdout.readline(), 60)).decode()):
+            output += line
+            if "Ctrl-C" in line:
+                break
+        url = re.search(r"http://\S+?:\d+(?=/v1)", output)
+        yield RunningProcess(process, url.group() if url else "", output)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def config_file(path: Path, tiers: Mapping[str, MockUpstream | str], **gateway: Any) -> str:
+    """Write a TOML configuration of external tiers; its path."""
+    tree = {
+        "gateway": gateway,
+        "tiers": {
+            name: {
+                "engine": {"type": "external", "urls": [_url(upstream)], "model": "mock-model"},
+                "price": PRICES[name],
+            }
+            for name, upstream in tiers.items()
+        },
+    }
+    path.write_text(tomli_w.dumps(tree))
+    return str(path)
