@@ -69,16 +69,6 @@ class Account:
         """Money for all attempts."""
         return sum(attempt.cost for attempt in self.attempts)
 
-    @property
-    def first_token_s(self) -> float | None:
-        """Arrival → first token sent, of the attempt that the client saw."""
-        return next((a.first_token_s for a in self.attempts if a.is_committed), None)
-
-    @property
-    def usage(self) -> Usage:
-        """Of the last attempt."""
-        return self.attempts[-1].usage if self.attempts else Usage()
-
     def _record(self, entry: AttemptEntry, ended: float) -> AttemptRecord:
         return AttemptRecord(
             request_id=self.request_id,
