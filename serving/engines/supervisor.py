@@ -19,7 +19,7 @@ import aiohttp
 
 from serving.engines.base import Endpoint, Engine, EngineCapabilities, EngineError, Launch
 from serving.engines.crash import describe_end
-from serving.engines.engine_log import EngineLog
+from serving.engines.engine_log import Capture, EngineLog
 from serving.engines.tether import tethered
 
 READY_POLL_S: Final = 0.05
@@ -126,8 +126,8 @@ class Supervisor:
         )
         assert launch is not None, "an external engine has no process to supervise"
         endpoint = Endpoint(url=launch.url, api_key=launch.api_key)
-        process = await self._start(launch)
-        reading = asyncio.create_task(self._log.read(process.stdout))
+        capture = await self._log.capture()
+        process = await self._start(launch, capture)
         is_up = False
         fault = ""
         try:
@@ -143,24 +143,26 @@ class Supervisor:
             raise
         finally:
             await _stop(process)
-            await _finish(reading)
+            await capture.finish()
             reason = fault or describe_end(process.returncode, self._log.tail)
             if is_up:
                 self._on_down(endpoint.url, reason)
         return reason
 
-    async def _start(self, launch: Launch) -> asyncio.subprocess.Process:
+    async def _start(self, launch: Launch, capture: Capture) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *tethered(launch.argv, os.getpid()),
                 env=self._environ | dict(launch.env),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=capture.write_end,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as error:
             raise EngineError(f"the engine of the {self._tier} tier cannot be started: {error}") from error
+        finally:
+            capture.started()
 
     async def _until_ready(
         self,
@@ -224,13 +226,6 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
             _signal_group(process.pid, signal.SIGKILL)
     await process.wait()
     _signal_group(process.pid, signal.SIGKILL)  # what the engine may have started and left
-
-
-async def _finish(reading: asyncio.Task[None]) -> None:
-    """Let the last output arrive: the pipe ends with the group."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            await reading
 
 
 def _signal_group(pid: int, signum: signal.Signals) -> None:
