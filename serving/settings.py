@@ -16,6 +16,8 @@ from serving.engines.external import ExternalSettings
 from serving.engines.llamacpp import LlamaCppSettings
 from serving.ledger.settings import LedgerSettings
 
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""Of a tier or an arm: it stands in headers, metrics, URLs and file names."""
 EngineSettings = Annotated[LlamaCppSettings | ExternalSettings, Field(discriminator="type")]
 
 
@@ -68,7 +70,7 @@ class TierSettings(SettingsNode):
 class ArmSettings(SettingsNode):
     """A way to answer: a tier and what is merged into the request body."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Name
     tier: str
     request: dict[str, Any] = Field(default_factory=dict)
 
@@ -108,7 +110,7 @@ class Settings(SettingsNode):
     home: Path = Field(default_factory=default_home)
     """Where the registry, the ledger and the API keys live."""
     gateway: GatewaySettings = GatewaySettings()
-    tiers: dict[str, TierSettings] = Field(min_length=1)
+    tiers: dict[Name, TierSettings] = Field(min_length=1)
     arms: tuple[ArmSettings, ...] = ()
     """Where absent: one arm a tier, of the tier's name."""
     router: RouterSettings = RouterSettings()

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import tomli_w
 from pydantic import BaseModel, ValidationError
 
+from serving.ledger.credentials import mask_credentials
 from serving.settings import Settings
 
 ENV_PREFIX = "TIERWISE_"
@@ -60,8 +61,7 @@ def load_settings(
     tree = _read_toml(path)
     sources: dict[tuple[str, ...], str] = {}
     for names, value, source in (*_from_environment(environ), *_from_overrides(overrides or {})):
-        _put(tree, names, value, source)
-        sources[names] = source
+        _put(tree, names, value, source, sources)
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
@@ -123,14 +123,24 @@ def _from_overrides(overrides: Mapping[str, Any]) -> Iterator[tuple[tuple[str, .
         yield tuple(dotted.split(".")), value, f"command line, {dotted}"
 
 
-def _put(tree: dict[str, Any], names: tuple[str, ...], value: Any, source: str) -> None:
+def _put(
+    tree: dict[str, Any],
+    names: tuple[str, ...],
+    value: Any,
+    source: str,
+    sources: dict[tuple[str, ...], str],
+) -> None:
+    """Set a leaf, and note in `sources` that it, and every node that it makes, came from `source`."""
     node = tree
-    for name in names[:-1]:
+    for n, name in enumerate(names[:-1], start=1):
+        if name not in node:
+            sources[names[:n]] = source
         child = node.setdefault(name, {})
         if not isinstance(child, dict):
             raise SettingsError(f"{'.'.join(names)} ({source}): {name!r} is a value and has no members")
         node = child
     node[names[-1]] = value
+    sources[names] = source
 
 
 def _explain(error: ValidationError, path: Path, sources: Mapping[tuple[str, ...], str]) -> str:
@@ -138,8 +148,8 @@ def _explain(error: ValidationError, path: Path, sources: Mapping[tuple[str, ...
     for fault in error.errors(include_url=False):
         names = tuple(str(name) for name in fault["loc"])
         model = _model_at(names[:-1])
-        shown = _without_tags(names)
-        source = sources.get(shown, str(path))
+        shown = _as_written(names)
+        source = _source_of(shown, sources) or str(path)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = "unknown key" + _nearest(names[-1], model)
@@ -148,7 +158,12 @@ def _explain(error: ValidationError, path: Path, sources: Mapping[tuple[str, ...
         elif "input" in fault and not isinstance(fault["input"], dict | list):
             message += f" (it is {fault['input']!r})"
         lines.append(f"{'.'.join(shown) or 'settings'} ({source}): {message}")
-    return "\n".join(lines)
+    return mask_credentials("\n".join(lines))
+
+
+def _source_of(names: tuple[str, ...], sources: Mapping[tuple[str, ...], str]) -> str | None:
+    """Where the member came from, or the whole that it is part of."""
+    return next((sources[names[:n]] for n in range(len(names), 0, -1) if names[:n] in sources), None)
 
 
 def _nearest(name: str, model: type[BaseModel] | None) -> str:
@@ -187,8 +202,8 @@ def _tag(member: Any) -> str | None:
     return str(get_args(field.annotation)[0]) if field and get_origin(field.annotation) is Literal else None
 
 
-def _without_tags(names: tuple[str, ...]) -> tuple[str, ...]:
-    """`names` as a person writes them: without the engine type that pydantic adds behind `engine`."""
-    return tuple(
-        name for i, name in enumerate(names) if i == 0 or names[i - 1] != "engine" or i == len(names) - 1
-    )
+def _as_written(names: tuple[str, ...]) -> tuple[str, ...]:
+    """`names` as a person writes them: without the type that pydantic adds behind a tier's `engine`, or its `[key]`."""
+    names = names[:-1] if names[-1:] == ("[key]",) else names
+    is_tagged = len(names) > 3 and names[0] == "tiers" and names[2] == "engine"
+    return names[:3] + names[4:] if is_tagged else names

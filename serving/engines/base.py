@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 class SettingsNode(BaseModel):
     """Base of every node of the settings tree: immutable, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EngineError(Exception):

@@ -22,7 +22,7 @@ class ExternalSettings(SettingsNode):
     """Of the servers, with or without `/v1` at the end; each is a replica."""
     model: str | None = None
     """The model's name there; the only one of `/v1/models` where absent."""
-    api_key_env: str | None = None
+    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Name of the environment variable that holds the servers' API key."""
     responses: Literal["native", "translate"] = "translate"
     """Whether they have a Responses API, or get chat completions in its place."""
