@@ -16,7 +16,7 @@ import aiohttp
 from pydantic import Field, field_validator, model_validator
 
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
-from serving.engines.llamacpp_dialect import NATIVE_ENDPOINTS, UNSUPPORTED_PARAMETERS
+from serving.engines.llamacpp_dialect import NATIVE_ENDPOINTS, unsupported_parameters
 from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape
 from serving.engines.llamacpp_tools import probe_tools
 from serving.engines.machine import Machine, this_machine
@@ -159,39 +159,38 @@ class LlamaCppEngine:
         try:
             models = await self._get(session, endpoint, "/v1/models")
             props = await self._get(session, endpoint, "/props")
-            model_id = str(models["data"][0]["id"])
-            context_tokens = int(props["default_generation_settings"]["n_ctx"])
-            num_slots = int(props["total_slots"])
-            modalities = {"text"} | ({"image"} if props.get("modalities", {}).get("vision") else set())
+            shared: dict[str, Any] = {
+                "model_id": str(models["data"][0]["id"]),
+                "context_tokens": int(props["default_generation_settings"]["n_ctx"]),
+                "num_slots": int(props["total_slots"]),
+                "keeps_connections": False,
+            }
             if self._settings.embeddings:
                 return EngineCapabilities(
-                    model_id=model_id,
-                    context_tokens=context_tokens,
-                    num_slots=num_slots,
+                    **shared,
                     endpoints=frozenset({"embeddings"}),
                     tools=False,
                     structured_output=False,
                     logprobs=False,
-                    unsupported_parameters=UNSUPPORTED_PARAMETERS,
-                    keeps_connections=False,
                 )
             tools = await probe_tools(session, endpoint)
         except (aiohttp.ClientError, TimeoutError, KeyError, IndexError, TypeError, ValueError) as error:
             raise EngineError(
-                f"the engine at {endpoint.url} did not say what it offers ({error}): is it llama-server?"
+                f"the engine at {endpoint.url} did not say what it offers ({error!r}): is it llama-server?"
             ) from None
         return EngineCapabilities(
-            model_id=model_id,
-            context_tokens=context_tokens,
-            num_slots=num_slots,
+            **shared,
             endpoints=NATIVE_ENDPOINTS,
-            modalities=frozenset(modalities),
+            modalities=frozenset(
+                {"text"} | ({"image"} if props.get("modalities", {}).get("vision") else set())
+            ),
             tools=tools.are_rendered,
             forced_call_prefix=tools.forced_call_prefix,
-            unsupported_parameters=UNSUPPORTED_PARAMETERS
-            | ({"tool_choice"} if tools.forced_call_prefix is None else set()),
+            unsupported_parameters=unsupported_parameters(
+                takes_effort=bool(props.get("chat_template_caps", {}).get("supports_reasoning_effort")),
+                forces_calls=tools.forced_call_prefix is not None,
+            ),
             counts_one_choice=True,
-            keeps_connections=False,
         )
 
     async def _get(self, session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> dict[str, Any]:
@@ -224,7 +223,8 @@ def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: in
     """The same for `llama-server`: tools/server/README.md of llama.cpp lists its flags."""
     assert settings.binary is not None
     sampling = settings.sampling
-    argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", model.stem]
+    alias = model.stem.replace(",", "_")  # a comma would begin a second one
+    argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", alias]
     argv += ["--host", LOOPBACK, "--port", str(port), "--jinja", "--metrics", "--no-webui", "--fit", "off"]
     argv += ["--threads", str(plan.threads), "--parallel", str(plan.slots), "--kv-unified"]
     argv += [

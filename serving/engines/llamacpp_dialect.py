@@ -35,10 +35,26 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 """Request member → why llama.cpp drops it without a word."""
 
-UNSUPPORTED_PARAMETERS: Final = frozenset(IGNORED)
+REFUSED: Final[Mapping[str, str]] = {
+    "grammar": "one with tens of thousands of nested brackets ends the process",
+}
+"""Request member → why it must not reach llama.cpp."""
 
-REASONING: Final = frozenset({"reasoning", "reasoning_effort"})
-"""Dropped as well where the model's template takes no effort (`chat_template_caps.supports_reasoning_effort`)."""
+
+def unsupported_parameters(*, takes_effort: bool, forces_calls: bool) -> frozenset[str]:
+    """What the gateway must answer itself or refuse.
+
+    Args:
+        takes_effort: the model's template has a use for `reasoning_effort`.
+        forces_calls: a required tool call can be made to begin (`llamacpp_tools.force_call`).
+    """
+    names = set(IGNORED) | set(REFUSED)
+    if not takes_effort:
+        names |= {"reasoning", "reasoning_effort"}
+    if not forces_calls:
+        names.add("tool_choice")
+    return frozenset(names)
+
 
 NATIVE_ENDPOINTS: Final = frozenset({"chat", "completions"})
 """It has `/v1/responses` too, which drops `text.format`, `include` and hosted tools without a word, refuses refusals
