@@ -80,8 +80,7 @@ def run(settings: Settings, log_format: LogFormat) -> int:
         PortError, RegistryError, EngineError: it could not start.
     """
     keys = keys_of(settings)
-    listener = bind(settings.gateway.host, settings.gateway.port)
-    with start_logging(log_format) as log:
+    with bind(settings.gateway.host, settings.gateway.port) as listener, start_logging(log_format) as log:
         logging.getLogger("uvicorn").setLevel(
             logging.WARNING
         )  # it reports its own start and end, which we do
