@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import Field, field_validator
 
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
+from serving.engines.llamacpp_dialect import unsupported_parameters
+from serving.engines.llamacpp_tools import ToolSupport, probe_tools
 
 PROBE_TIMEOUT_S: Final = 5.0
+ASSUMED_CONTEXT_TOKENS: Final = 131_072
+"""Too large a guess lets the server refuse what is too long; too small a one would refuse what it could answer."""
 
 
 class ExternalSettings(SettingsNode):
@@ -28,15 +34,14 @@ class ExternalSettings(SettingsNode):
     """Whether they have a Responses API, or get chat completions in its place."""
     embeddings: bool = False
     """Whether the model embeds. One that does is taken to do nothing else."""
-    context_tokens: int = Field(131_072, gt=0)
+    context_tokens: int | None = Field(None, gt=0)
+    """Prompt and answer of one request; what the server says where absent, and 131,072 where it says nothing."""
     num_slots: int = Field(64, gt=0)
     """Requests at once to each server."""
     modalities: frozenset[str] = frozenset({"text"})
     tools: bool = True
     structured_output: bool = True
     logprobs: bool = True
-    counts_one_choice: bool = False
-    """Whether their usage covers only one of several choices, as llama.cpp's does."""
     unsupported_parameters: frozenset[str] = frozenset()
     """Request members that the servers would drop without a word; such requests are refused instead."""
 
@@ -79,18 +84,23 @@ class ExternalEngine:
             return False
 
     async def capabilities(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> EngineCapabilities:
-        """What the operator declared, and the model's name from the server where that was left to it.
+        """What the operator declared, and what the server's list of models adds to it.
+
+        A llama.cpp server is known by that list: what it drops, and how its tool calls are forced, is as for our own.
 
         Raises:
-            EngineError: no model was named, and the server does not list exactly one.
+            EngineError: the server refuses the API key; or no model was named, and it does not list exactly one.
         """
         settings = self._settings
+        listed = await self._models(session, endpoint)
+        name = settings.model or _only_name(listed, endpoint.url)
+        entry = next((model for model in listed or () if model.get("id") == name), {})
         endpoints = {"embeddings"} if settings.embeddings else {"chat", "completions"}
         if settings.responses == "native" and not settings.embeddings:
             endpoints.add("responses")
-        return EngineCapabilities(
-            model_id=settings.model or await self._only_model(session, endpoint),
-            context_tokens=settings.context_tokens,
+        declared = EngineCapabilities(
+            model_id=name,
+            context_tokens=settings.context_tokens or _context_tokens(entry) or ASSUMED_CONTEXT_TOKENS,
             num_slots=settings.num_slots,
             endpoints=frozenset(endpoints),
             modalities=settings.modalities,
@@ -98,21 +108,28 @@ class ExternalEngine:
             structured_output=settings.structured_output,
             logprobs=settings.logprobs,
             unsupported_parameters=settings.unsupported_parameters,
-            counts_one_choice=settings.counts_one_choice,
         )
+        if entry.get("owned_by") != "llamacpp" or settings.embeddings:
+            return declared
+        return await _as_llamacpp(declared, session, endpoint)
 
-    async def _only_model(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
+    async def _models(
+        self, session: aiohttp.ClientSession, endpoint: Endpoint
+    ) -> list[dict[str, Any]] | None:
+        """The entries of `/v1/models`; None where there is no such list."""
         try:
             async with self._get(session, endpoint) as response:
+                if response.status == 401:
+                    raise EngineError(f"{endpoint.url} refuses the API key: {self._key_remedy()}")
                 response.raise_for_status()
-                names = [str(model["id"]) for model in (await response.json(content_type=None))["data"]]
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-            raise EngineError(
-                f"{endpoint.url} does not list its models ({error}): name one with `engine.model`"
-            ) from None
-        if len(names) != 1:
-            raise EngineError(f"{endpoint.url} has the models {', '.join(names)}: name one with `engine.model`")
-        return names[0]
+                return [dict(model) for model in (await response.json(content_type=None))["data"]]
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
+            return None
+
+    def _key_remedy(self) -> str:
+        if self._settings.api_key_env is None:
+            return "name the variable that holds one with `engine.api_key_env`"
+        return f"correct ${self._settings.api_key_env}"
 
     def _get(
         self, session: aiohttp.ClientSession, endpoint: Endpoint
@@ -120,3 +137,42 @@ class ExternalEngine:
         headers = {"authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
         return session.get(f"{endpoint.url}/v1/models", headers=headers, timeout=timeout)
+
+
+def _only_name(listed: list[dict[str, Any]] | None, url: str) -> str:
+    if listed is None:
+        raise EngineError(f"{url} does not list its models: name one with `engine.model`")
+    names = [str(model.get("id")) for model in listed]
+    if len(names) != 1:
+        has = f"has the models {', '.join(names)}" if names else "has no model"
+        raise EngineError(f"{url} {has}: name one with `engine.model`")
+    return names[0]
+
+
+def _context_tokens(entry: Mapping[str, Any]) -> int | None:
+    """As vLLM, OpenRouter and llama.cpp say it."""
+    meta = entry.get("meta")
+    found = (
+        entry.get("max_model_len"),
+        entry.get("context_length"),
+        meta.get("n_ctx") if isinstance(meta, dict) else None,
+    )
+    return next((value for value in found if isinstance(value, int) and value > 0), None)
+
+
+async def _as_llamacpp(
+    declared: EngineCapabilities, session: aiohttp.ClientSession, endpoint: Endpoint
+) -> EngineCapabilities:
+    try:
+        tools = await probe_tools(session, endpoint)
+    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError):
+        tools = ToolSupport(are_rendered=declared.tools, forced_call_prefix=None)
+    known = unsupported_parameters(takes_effort=True, forces_calls=tools.forced_call_prefix is not None)
+    return replace(
+        declared,
+        tools=declared.tools and tools.are_rendered,
+        unsupported_parameters=declared.unsupported_parameters | known,
+        counts_one_choice=True,
+        forced_call_prefix=tools.forced_call_prefix,
+        keeps_connections=False,
+    )
