@@ -42,6 +42,7 @@ CLOCK: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "get_time",
+        "description": "the time in a zone",
         "parameters": {
             "type": "object",
             "properties": {"zone": {"type": "string", "maxLength": 30}},
