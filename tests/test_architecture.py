@@ -23,6 +23,7 @@ TOP_LEVEL = {
 READS_ENVIRONMENT = {
     "serving/settings.py",
     "serving/settings_sources.py",
+    "serving/engines/llamacpp_server.py",  # a process of its own, which gets its key this way
 }
 
 HEAVY = {"torch", "transformers", "vllm", "peft", "datasets", "sklearn", "matplotlib"}
