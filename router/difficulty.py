@@ -14,7 +14,7 @@ from math import exp
 from typing import Protocol
 
 from router.arms import Arm
-from router.features import STRUCTURE_VERSION, asks_for_length, structure
+from router.features import STRUCTURE_VERSION, Reading, asks_for_length, read, structure
 from router.request import RequestView
 
 
@@ -96,9 +96,11 @@ class StructuralHeuristic:
 
     def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
         """The forecast for each of `arms`; their strengths are compared with each other."""
-        features = structure(view)
+        reading = read(view.turns)
+        features = structure(view, reading)
         difficulty = _difficulty(features)
-        num_tokens = expected_output_tokens(view, length=features["length"])
+        last = reading if view.num_turns == 1 else None
+        num_tokens = expected_output_tokens(view, length=features["length"], last_turn=last)
         strengths = [arm.strength for arm in arms]
         return {
             arm.name: Forecast(
@@ -109,9 +111,9 @@ class StructuralHeuristic:
         }
 
 
-def expected_output_tokens(view: RequestView, *, length: float) -> float:
+def expected_output_tokens(view: RequestView, *, length: float, last_turn: Reading | None = None) -> float:
     """Tokens of an answer from an arm without effort: by the form asked for, and the `length` feature."""
-    wish = asks_for_length(view)
+    wish = asks_for_length(view, last_turn)
     if wish < 0:
         return 16.0
     return 48.0 + 16.0 * length + 96.0 * wish
