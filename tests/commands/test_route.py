@@ -96,5 +96,6 @@ def test_unknown_model_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     """The verb's help lists every sub-verb; nothing at all is wrong use."""
     assert route.main(["--help"]) == 0
-    assert all(verb in capsys.readouterr().out for verb in route.SUB_VERBS)
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in route.SUB_VERBS)
     assert route.main([]) == 2
