@@ -178,7 +178,7 @@ class Gateway:
         """Wait for a server that somebody else runs."""
         if not await engine.is_ready(session, endpoint):
             self._on_progress(f"{name}: {endpoint.url} does not answer yet; asking again every second")
-            while not await engine.is_ready(session, endpoint):
+            while not await engine.is_ready(session, endpoint):  # noqa: ASYNC110 - a server tells nobody that it is up
                 await asyncio.sleep(PROBE_INTERVAL_S)
         capabilities = await engine.capabilities(session, endpoint)
         self._fleet.replica_up(name, endpoint, capabilities)

@@ -12,7 +12,7 @@ from router.decision import Candidate, Decision
 from router.request import RequestView
 from serving.gateway.fleet import Tier
 from serving.gateway.protocols.base import AnswerReader
-from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
+from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
 
 MAX_MODEL_CHARS = 200
 

@@ -68,18 +68,14 @@ class Chooser:
         Raises:
             ApiError: 404 for a model that is not served here, 400 for an arm that there is not.
         """
-        arms = self._fleet.arms()
-        if view.wanted_arm is not None and all(view.wanted_arm != arm.name for arm in arms):
-            names = ", ".join(arm.name for arm in arms)
-            raise ApiError(
-                400,
-                f"There is no arm {view.wanted_arm[:80]!r}; the arms are {names}.",
-                param="x-tierwise-arm",
-            )
+        arms = self._fleet.arms_by_name
+        if view.wanted_arm is not None and view.wanted_arm not in arms:
+            told = f"There is no arm {view.wanted_arm[:80]!r}; the arms are {', '.join(arms)}."
+            raise ApiError(400, told, param="x-tierwise-arm")
         if view.model == AUTO:
             return view
         try:
-            model = resolve_model(view.model[:MAX_MODEL_CHARS], arms, self._fleet.model_ids)
+            model = resolve_model(view.model[:MAX_MODEL_CHARS], arms.values(), self._fleet.model_ids)
         except UnknownModelError as error:
             raise ApiError(404, f"{error}.", param="model", code="model_not_found") from None
         return view if model == view.model else replace(view, model=model)
@@ -114,7 +110,7 @@ class Chooser:
         engine = self._fleet[decision.tier].engine
         assert engine is not None, "a tier that was never up is not available"
         return Target(
-            arm=self._fleet.arm(decision.arm),
+            arm=self._fleet.arms_by_name[decision.arm],
             engine=engine,
             service_tier=None if view.service_tier is None else self._service_tier(decision.tier),
             expose_vendor_fields=self._settings.expose_vendor_fields,
@@ -137,7 +133,7 @@ class Chooser:
 
     def _service_tier(self, tier: str) -> str:
         """OpenAI's name for a tier."""
-        strengths = {arm.tier: arm.strength for arm in self._fleet.arms()}
+        strengths = {arm.tier: arm.strength for arm in self._fleet.arms_by_name.values()}
         if len(strengths) == 1:
             return "default"
         if strengths[tier] == min(strengths.values()):

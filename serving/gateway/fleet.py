@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from router.arms import Arm
@@ -100,9 +100,10 @@ class Fleet:
             for arm in self._arms.values()
         )
 
-    def arm(self, name: str) -> Arm:
-        """The arm of this name, without regard to whether it could take a request now."""
-        return self._arms[name]
+    @property
+    def arms_by_name(self) -> Mapping[str, Arm]:
+        """The arms, without regard to whether they could take a request now."""
+        return self._arms
 
     def is_restarting(self, arms: Iterable[str], lost: frozenset[str]) -> bool:
         """Whether one of these arms may come back by itself: its engine is a child of ours, and not running.

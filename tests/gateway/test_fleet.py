@@ -79,7 +79,7 @@ async def test_an_arm_s_effort_is_what_it_merges() -> None:
     fleet = fleet_of(settings(arms=arms))
     (arm,) = fleet.arms()
     assert (arm.effort, arm.request) == (Effort.HIGH, {"reasoning_effort": "high", "top_k": 1})
-    assert fleet.arm("think").request is arm.request
+    assert fleet.arms_by_name["think"].request is arm.request
 
 
 async def test_to_one_request_a_tier_that_failed_it_is_down() -> None:
