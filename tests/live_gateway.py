@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import httpx
 import tomli_w
@@ -86,6 +86,7 @@ class LiveGateway:
         deadlines: Mapping[str, float] = DEADLINES,
         max_in_flight: int = 64,
         engine: Mapping[str, Any] = {},
+        is_supervised: bool = False,
         retry_budget: RetryBudget | None = None,
         keys: Any = None,
         policy: RoutingPolicy | None = None,
@@ -98,7 +99,7 @@ class LiveGateway:
                 "gateway": gateway,
                 "tiers": {
                     name: {
-                        "engine": {"type": "external", "urls": urls[name] or ["http://127.0.0.1:1"]},
+                        **(CHILD if is_supervised else external(urls[name])),
                         "price": PRICES.get(name, PRICES["full"]),
                         "deadlines": {**DEADLINES, **deadlines},
                     }
@@ -229,6 +230,15 @@ class LiveGateway:
             authenticate=lambda request: self.service.authenticate(request.headers),
         )
         return Front(self.service, app, self._new_id)
+
+
+CHILD: Final = {"engine": {"type": "llamacpp"}, "model": "full@stable"}
+"""A tier whose engine the process would start and start again; here tests do, by `add_replica`."""
+
+
+def external(urls: Sequence[str]) -> dict[str, Any]:
+    """A tier of servers that somebody else runs."""
+    return {"engine": {"type": "external", "urls": urls or ["http://127.0.0.1:1"]}}
 
 
 class StreamedAnswer:

@@ -145,7 +145,11 @@ async def test_stall_before_the_first_byte(point: Point, is_streaming: bool, cod
         (Script(fault=Fault.STALL, fault_at=Point.MID_STREAM), "upstream_idle_timeout", "failure"),
         (Script(tokens=("word ",) * 99, itl_s=0.05), "upstream_total_timeout", "failure"),
         (Script(error_frame={"message": "KV cache lost"}, itl_s=0.02), "upstream_error", "failure"),
-        (Script(error_frame={"message": "KV cache lost", "code": 500}, itl_s=0.02), "upstream_error", "failure"),
+        (
+            Script(error_frame={"message": "KV cache lost", "code": 500}, itl_s=0.02),
+            "upstream_error",
+            "failure",
+        ),
         (Script(is_chunked=False, has_done=False, finish_reason=""), "stream_interrupted", "failure"),
     ],
 )
