@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from math import exp, inf, log
 from typing import Final
 
@@ -84,16 +84,14 @@ class Demand:
 
 def demand(staircases: Sequence[Staircase], *, spread: float) -> Demand | None:
     """The demand of these requests, equally weighted; None where λ makes no difference to any of them."""
-    log_rises = _flat(staircase.log_rises for staircase in staircases)
+    log_rises = _flat(stairs.log_rises for stairs in staircases)
     if not len(log_rises):
         return None
     knots = np.concatenate((log_rises - spread / 2, log_rises + spread / 2))
     order = np.argsort(knots, kind="stable")
     knots = knots[order]
 
-    def means(values: Sequence[Sequence[float]]) -> Vector:
-        steps = _flat(_differences(row) for row in values) / len(values)
-        lowest = sum(row[0] for row in values) / len(values)
+    def means(lowest: float, steps: Vector) -> Vector:
         slopes = np.cumsum(np.concatenate((-steps, steps))[order] / spread)
         falls = np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(knots))))
         # Summing leaves the last knot off the true end by rounding, and a later knot above an earlier one.
@@ -101,15 +99,18 @@ def demand(staircases: Sequence[Staircase], *, spread: float) -> Demand | None:
         curve[-1] = lowest
         return np.maximum.accumulate(curve[::-1])[::-1]
 
+    num = len(staircases)
     return Demand(
         knots,
-        means([staircase.prices for staircase in staircases]),
-        means([staircase.probabilities for staircase in staircases]),
+        means(
+            sum(stairs.prices[0] for stairs in staircases) / num,
+            _flat(stairs.price_steps for stairs in staircases) / num,
+        ),
+        means(
+            sum(stairs.probabilities[0] for stairs in staircases) / num,
+            _flat(stairs.probability_steps for stairs in staircases) / num,
+        ),
     )
-
-
-def _differences(row: Sequence[float]) -> list[float]:
-    return [later - earlier for earlier, later in pairwise(row)]
 
 
 def _flat(rows: Iterable[Iterable[float]]) -> Vector:

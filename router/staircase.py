@@ -2,7 +2,7 @@
 
 `argmax p − λ·price` picks, for some λ, exactly the corners of the upper convex hull of the points (price, p). Between
 two neighbours the choice flips at λ = Δp/Δprice, the *rise* of the step. The request's quality floor replaces the
-corners below it. The rule is that of `router.policy`, and a test holds the two together.
+corners below it. The controller solves over it and the policy picks by it, so that what is foreseen is what is chosen.
 
 A λ may be a *band*: each request draws its own λ from a narrow interval around the controller's (log-uniform, of
 relative width `spread`), so that requests that are all alike can be shared out, and the chance of each arm is known.
@@ -23,7 +23,7 @@ MIN_GAIN: Final = 1e-12
 MAX_RISE: Final = 1e300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Staircase:
     """The arms that some λ > 0 picks, cheapest first."""
 
@@ -35,6 +35,9 @@ class Staircase:
     """Of each of `arms`; never falls."""
     log_rises: tuple[float, ...]
     """ln λ at which the choice flips between one of `arms` and the next; never rises, and is one shorter."""
+    price_steps: tuple[float, ...]
+    probability_steps: tuple[float, ...]
+    """What each flip adds: differences of the above, kept because demand sums them again at every tick."""
 
     def choose(self, price_of_compute: float) -> int:
         """The position in `arms` that λ picks; the dearer one at a flip."""
@@ -78,10 +81,12 @@ def staircase(offer: Offer, metric: Metric) -> Staircase:
         lowest, steps = max(range(len(prices)), key=lambda i: (probabilities[i], prices[i])), []
     arms = (lowest, *(i for i, _ in steps))
     return Staircase(
-        arms,
-        tuple(prices[i] for i in arms),
-        tuple(probabilities[i] for i in arms),
-        tuple(accumulate((log(rise) for _, rise in steps), min)),
+        arms=arms,
+        prices=tuple(prices[i] for i in arms),
+        probabilities=tuple(probabilities[i] for i in arms),
+        log_rises=tuple(accumulate((log(rise) for _, rise in steps), min)),
+        price_steps=tuple(prices[up] - prices[low] for low, up in pairwise(arms)),
+        probability_steps=tuple(probabilities[up] - probabilities[low] for low, up in pairwise(arms)),
     )
 
 

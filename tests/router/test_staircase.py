@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import inf, log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.arms import Arm, Capabilities, Price
-from router.difficulty import Forecast
-from router.offer import ArmOffer, Metric, Offer, Spend, offer_of
-from router.policy import RoutingPolicy
-from router.request import RequestView
+from router.offer import ArmOffer, Metric, Offer, Spend
 from router.staircase import banded, staircase
-
-VIEW = RequestView(endpoint="chat", model="auto", turns=("hi",), num_chars=2)
 
 
 def offer(*arms: tuple[float, float], floor: float = 0.0) -> Offer:
@@ -41,48 +33,28 @@ offers = st.builds(
 prices_of_compute = st.integers(1, 4000).filter(lambda n: n % 1009).map(lambda n: n / 1009)
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """A model that says what the offer says; a million tokens an answer."""
+def by_value(offered: Offer, price_of_compute: float) -> ArmOffer:
+    """The rule itself: the best `p − λ·price`; below the floor the cheapest that reaches it, or the likeliest."""
 
-    offer: Offer
-    version: str = "fixed"
+    def key(arm: ArmOffer) -> float:
+        return arm.success_probability - price_of_compute * arm.expected.cost
 
-    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
-        return {
-            arm.name: Forecast(success_probability=offered.success_probability, num_output_tokens=1e6)
-            for arm, offered in zip(arms, self.offer.arms, strict=True)
-        }
-
-    def contributions(self, view: RequestView) -> dict[str, float]:
-        return {}
-
-
-def arms_of(offered: Offer) -> tuple[Arm, ...]:
-    """The dearer an arm, the stronger its tier."""
-    return tuple(
-        Arm(
-            name=str(i),
-            tier=str(i),
-            price=Price(input=0, output=arm.expected.cost),
-            capabilities=Capabilities(context_tokens=4096),
-            strength=round(arm.expected.cost),
-        )
-        for i, arm in enumerate(offered.arms)
-    )
+    best = max(offered.arms, key=lambda arm: (key(arm), arm.expected.cost))
+    if best.success_probability >= offered.quality_floor:
+        return best
+    reaching = [arm for arm in offered.arms if arm.success_probability >= offered.quality_floor]
+    if reaching:
+        return min(reaching, key=lambda arm: (arm.expected.cost, -arm.success_probability))
+    return max(offered.arms, key=lambda arm: (arm.success_probability, arm.expected.cost))
 
 
 @given(offers, prices_of_compute)
-def test_it_chooses_as_the_policy_does(offered: Offer, price_of_compute: float) -> None:
-    """At every λ the staircase has the p and the cost of the arm that `RoutingPolicy` picks, floor and all."""
-    policy = RoutingPolicy(Fixed(offered), price_of_compute, offered.quality_floor)
-    decision = policy.decide(VIEW, arms_of(offered))
+def test_it_chooses_by_value(offered: Offer, price_of_compute: float) -> None:
+    """At every λ the staircase has the p and the cost of the arm of the best value, floor and all."""
     stairs = staircase(offered, Metric.COST_PER_REQUEST)
     at = stairs.choose(price_of_compute)
-    assert (stairs.probabilities[at], stairs.prices[at]) == (
-        decision.success_probability,
-        decision.expected_cost,
-    )
+    best = by_value(offered, price_of_compute)
+    assert (stairs.probabilities[at], stairs.prices[at]) == (best.success_probability, best.expected.cost)
 
 
 @given(offers)
@@ -174,21 +146,3 @@ def test_an_offer_of_nonsense_is_refused(wrong: float) -> None:
         offer((0.5, wrong))
     with pytest.raises(ValueError, match="at least one arm"):
         Offer(arms=())
-
-
-def test_the_offer_of_a_decision() -> None:
-    """Excluded candidates are left out; one that is down says that the offer is curtailed."""
-    offered = offer((0.5, 1.0), (0.9, 4.0))
-    weak, strong = arms_of(offered)
-    decision = RoutingPolicy(Fixed(offered), 0.0).decide(VIEW, (weak, strong))
-    made, names = offer_of(decision.candidates, full_arms={"1"}, engine_seconds={"0": 2.0}, quality_floor=0.3)
-    assert names == ("0", "1")
-    assert [arm.expected for arm in made.arms] == [
-        Spend(cost=1.0, engine_seconds=2.0, full_share=0.0),
-        Spend(cost=4.0, engine_seconds=0.0, full_share=1.0),
-    ]
-    assert (made.quality_floor, made.is_curtailed) == (0.3, False)
-
-    down = RoutingPolicy(Fixed(offered), 0.0).decide(VIEW, (weak, replace(strong, is_available=False)))
-    made, names = offer_of(down.candidates, full_arms={"1"}, engine_seconds={})
-    assert (names, made.is_curtailed) == (("0",), True)
