@@ -32,7 +32,9 @@ def file_map() -> str:
     for folder in sorted(folders, key=lambda folder: (ROOMS.index(folder.split("/")[0]), folder)):
         about = _about(f"{folder}/__init__.py") if (ROOT / folder / "__init__.py").exists() else ""
         lines.append(f"| **`{folder}/`** | **{about}** |")
-        lines += [f"| `{name}` | {_about(name)} |" for name in folders[folder] if not name.endswith("__init__.py")]
+        lines += [
+            f"| `{name}` | {_about(name)} |" for name in folders[folder] if not name.endswith("__init__.py")
+        ]
     return "\n".join(["| file | what it is |", "|---|---|", *lines])
 
 

@@ -1,4 +1,4 @@
-"""The documentation's commands. Blocks of `sh` are run, those of `console` are checked against the tests that run them."""
+"""The commands of the documentation. Blocks of `sh` are run; of `console`, something else must run them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 def test_console_commands_are_run_elsewhere() -> None:
     """Every command that is only shown is run by CI, where the table here says."""
-    shown = [line[2:].split("#")[0] for _, block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
+    shown = [
+        line[2:].split("#")[0]
+        for _, block in blocks("console")
+        for line in block.splitlines()
+        if line[:2] == "$ "
+    ]
     assert shown
     for command in shown:
         name = next((known for known in RUN_ELSEWHERE if command.startswith(known)), None)

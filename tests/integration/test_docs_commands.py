@@ -18,7 +18,9 @@ pytestmark = pytest.mark.engines
 @pytest.mark.parametrize(("page", "block"), list(blocks("sh")))
 def test_commands_of_a_page_work(gateway: RunningGateway, page: str, block: str) -> None:
     """Each block ends with status 0; its URL is the running gateway's."""
-    script = "set -euo pipefail\n" + block.replace("http://127.0.0.1:8000", gateway.url).replace("curl ", "curl --fail ")
+    script = "set -euo pipefail\n" + block.replace("http://127.0.0.1:8000", gateway.url).replace(
+        "curl ", "curl --fail "
+    )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     result = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": path}, timeout=100
