@@ -88,7 +88,7 @@ class DecisionRecord:
     """JSON: every arm considered, with p, cost and exclusion."""
     num_input_chars: int
     status: int
-    """HTTP status sent to the client, or that of the error event which ended its stream; 499 where it went away first."""
+    """Sent to the client, or that of the error event which ended its stream; 499 where it went away first."""
     error_code: str | None
     num_attempts: int
     total_s: float
