@@ -165,6 +165,7 @@ def repeated(requests: list[Request], *, span_s: float) -> Iterator[Request]:
         yield replace(request, at=request.at + number // len(requests) * span_s)
 
 
+@pytest.mark.timeout(300)
 def test_a_hundred_thousand_requests_keep_memory_flat() -> None:
     """Between the 20,000th and the 100,000th request, memory does not grow."""
     requests = list(
