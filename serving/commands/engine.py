@@ -153,6 +153,7 @@ def _say_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
 def _print_plan(plan: Plan) -> None:
     rows = {
         "threads": str(plan.threads),
+        "threads_alone": str(plan.threads_alone),
         "slots": str(plan.slots),
         "context_tokens": f"{plan.context_tokens:,}",
         "prompt_cache_bytes": f"{plan.prompt_cache_bytes >> 20:,} MiB",

@@ -38,10 +38,11 @@ class SamplingSettings(SettingsNode):
 
     temperature: float = Field(0.8, ge=0)
     top_p: float = Field(0.95, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    """0 is off. Requests of OpenAI's API have no such member, so an ordinary client could not switch it off."""
+    top_k: int = Field(40, ge=0)
+    """0 is off: then `top_p` sorts the whole vocabulary for every token, which costs a third of the speed. OpenAI's API
+    has no such member, but a request may bring it."""
     min_p: float = Field(0.0, ge=0, lt=1)
-    """0 is off, for the same reason."""
+    """0 is off."""
 
 
 class LlamaCppSettings(SettingsNode):
@@ -49,7 +50,7 @@ class LlamaCppSettings(SettingsNode):
 
     type: Literal["llamacpp"] = "llamacpp"
     threads: int | None = Field(None, gt=0)
-    """Of computation; every core of the process where absent."""
+    """Of computation; every core of the process where absent, or one for a lone stream of a small model."""
     slots: int | None = Field(None, gt=0, le=256)
     """Requests at once, each with a context of its own; as many as memory holds, at most 8, where absent."""
     context_tokens: int | None = Field(None, ge=256)
@@ -207,7 +208,8 @@ def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: 
     sampling = settings.sampling
     argv = [sys.executable, "-P", "-m", "serving.engines.llamacpp_server"]
     argv += ["--model", str(model.absolute()), "--alias", model.stem, "--port", str(port)]
-    argv += ["--threads", str(plan.threads), "--slots", str(plan.slots)]
+    argv += ["--threads", str(plan.threads), "--threads-alone", str(plan.threads_alone)]
+    argv += ["--slots", str(plan.slots)]
     argv += ["--context-tokens", str(plan.context_tokens)]
     argv += ["--prompt-cache-mib", str(plan.prompt_cache_bytes >> 20)]
     argv += ["--temperature", str(sampling.temperature), "--top-p", str(sampling.top_p)]
@@ -226,7 +228,8 @@ def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: in
     alias = model.stem.replace(",", "_")  # a comma would begin a second one
     argv = [str(settings.binary), "--model", str(model.absolute()), "--alias", alias]
     argv += ["--host", LOOPBACK, "--port", str(port), "--jinja", "--metrics", "--no-webui", "--fit", "off"]
-    argv += ["--threads", str(plan.threads), "--parallel", str(plan.slots), "--kv-unified"]
+    argv += ["--threads", str(plan.threads_alone), "--threads-batch", str(plan.threads)]
+    argv += ["--parallel", str(plan.slots), "--kv-unified"]
     argv += [
         "--ctx-size",
         str(plan.slots * plan.context_tokens),

@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--alias", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--threads-alone", type=int, required=True)
     parser.add_argument("--slots", type=int, required=True)
     parser.add_argument("--context-tokens", type=int, required=True)
     parser.add_argument("--prompt-cache-mib", type=int, required=True)
@@ -68,7 +69,8 @@ def _params(xllamacpp: Any, args: argparse.Namespace) -> Any:
     params.cors_origins = "localhost"
     params.ui = False
     params.endpoint_metrics = True
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = args.threads
+    params.cpuparams.n_threads = args.threads_alone
+    params.cpuparams_batch.n_threads = args.threads
     params.n_parallel = args.slots
     params.n_ctx = args.slots * args.context_tokens
     params.kv_unified = True

@@ -22,7 +22,7 @@ from serving.registry.store import Store
 from serving.settings import default_home
 
 START_TIMEOUT_S = 90
-SMALL = {"slots": 4, "context_tokens": 2048, "prompt_cache_mib": 64}
+SMALL = {"slots": 4, "context_tokens": 1024, "prompt_cache_mib": 64}
 """Enough for every test here, and quickly started."""
 
 WEATHER: dict[str, Any] = {

@@ -48,6 +48,7 @@ def test_the_child_understands_its_command_line(make_gguf: MakeGguf, tmp_path: P
         "alias": "name,with comma",
         "port": 1234,
         "threads": 4,
+        "threads_alone": 1,
         "slots": 3,
         "context_tokens": 4096,
         "prompt_cache_mib": int((8 << 30) * 0.9) // 2 // 8 >> 20,
@@ -81,8 +82,9 @@ def test_command_line_of_a_binary(make_gguf: MakeGguf, binary: Path, tmp_path: P
     )
     assert " ".join(argv) == (
         f"{binary} --model {model} --alias a_b --host 127.0.0.1 --port 1234 --jinja --metrics --no-webui --fit off "
-        "--threads 2 --parallel 3 --kv-unified --ctx-size 1536 --kv-unified-per-slot 512 --cache-ram 10 "
-        f"--temp 0.8 --top-p 0.95 --top-k 0 --min-p 0.0 --chat-template-file {template} --embeddings --gpu-layers 20"
+        "--threads 2 --threads-batch 2 --parallel 3 --kv-unified --ctx-size 1536 --kv-unified-per-slot 512 "
+        f"--cache-ram 10 --temp 0.8 --top-p 0.95 --top-k 40 --min-p 0.0 "
+        f"--chat-template-file {template} --embeddings --gpu-layers 20"
     )
 
 

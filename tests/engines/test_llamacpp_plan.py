@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_a_small_model_on_a_laptop() -> None:
     """Two engines on two cores and 22 GiB: both cores, eight slots, the model's whole context."""
     plan = make_plan(Wishes(), SHAPE, Machine(num_cores=2, memory_bytes=22 * GIB), num_sharing=2)
     assert (plan.threads, plan.slots, plan.context_tokens) == (2, MAX_SLOTS, 8192)
+
+
+@pytest.mark.parametrize(("file_bytes", "threads_alone"), [(100 * MIB, 1), (4 * GIB, 16)])
+def test_a_lone_stream_of_a_small_model_gets_one_thread(file_bytes: int, threads_alone: int) -> None:
+    """Where a token takes less time than the threads need to meet, one is faster; batches get every core."""
+    shape = replace(SHAPE, file_bytes=file_bytes)
+    plan = make_plan(Wishes(), shape, Machine(num_cores=16, memory_bytes=64 * GIB), num_sharing=1)
+    assert (plan.threads, plan.threads_alone) == (16, threads_alone)
 
 
 def test_little_memory_means_fewer_slots() -> None:
@@ -121,5 +130,6 @@ def test_the_operator_is_obeyed(
     wishes = Wishes(threads=threads, slots=slots, context_tokens=context, prompt_cache_mib=cache_mib)
     plan = make_plan(wishes, SHAPE, machine, num_sharing=2)
     assert (plan.threads, plan.slots, plan.context_tokens) == (threads, slots, context)
+    assert plan.threads_alone == threads
     assert plan.prompt_cache_bytes == cache_mib * MIB
     assert set(plan.reasons.values()) == {"set"}

@@ -117,7 +117,7 @@ async def test_up_asked_and_stopped(full_model: Path, tmp_path: Path, session: a
     try:
         endpoint = await watched.until_ready(1)
         capabilities = watched.ready[0][1]
-        assert (capabilities.num_slots, capabilities.context_tokens) == (4, 2048)
+        assert (capabilities.num_slots, capabilities.context_tokens) == (4, 1024)
         assert capabilities.tools
         assert capabilities.forced_call_prefix == "<tool_call>"
         answer = await watched.chat(endpoint, model=capabilities.model_id)
