@@ -176,9 +176,7 @@ class Attempt:
                 if entry.first_token is None:
                     entry.first_token = last_token = now
                     num_tokens += 1
-                for _ in range(
-                    reader.num_tokens - num_tokens
-                ):  # tokens that came together: no gap but the first
+                for _ in range(reader.num_tokens - num_tokens):  # between those that came together is none
                     observe_gap(now - last_token)
                     last_token = now
                 num_tokens = reader.num_tokens
@@ -188,6 +186,7 @@ class Attempt:
         if not entry.is_committed:
             await self._commit(entry, decision)
         await exchange.send(tail, is_last=True)
+        entry.outcome = Outcome.SUCCESS
         with suppress(TimeoutError, UpstreamError):
             async with asyncio.timeout(LINGER_S):
                 await _skip(response)
@@ -205,8 +204,9 @@ class Attempt:
         except AttemptFailedError:
             raise
         except asyncio.CancelledError:
-            entry.outcome = Outcome.CANCELLED
-            entry.error = "cancelled"
+            if entry.outcome is None:
+                entry.outcome = Outcome.CANCELLED
+                entry.error = "cancelled"
             raise
         except UpstreamError as error:
             entry.outcome = error.outcome

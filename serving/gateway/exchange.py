@@ -47,7 +47,8 @@ class Exchange:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._has_body = False
-        self._has_ended = False
+        self.has_ended = False
+        """Whether the whole answer has been sent."""
         self._sending_since: float | None = None
         self._departure: ClientDisconnectedError | None = None
         self._stall: asyncio.TimerHandle
@@ -112,7 +113,7 @@ class Exchange:
     async def _watch(self, task: asyncio.Task[Any]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if not self._has_ended:  # servers report the end of an exchange as if the client had left
+        if not self.has_ended:  # servers report the end of an exchange as if the client had left
             self._depart(task, "client_disconnected")
 
     def _look_for_stall(self, task: asyncio.Task[Any]) -> None:
@@ -136,7 +137,7 @@ class Exchange:
 
     async def send(self, body: bytes, *, is_last: bool = False) -> None:
         """Send a piece of the body; waits while the client reads more slowly than it is sent."""
-        self._has_ended = is_last
+        self.has_ended = is_last
         self._sending_since = self._loop.time()
         await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
         self._sending_since = None

@@ -162,6 +162,9 @@ class Service:
 
     async def _tell(self, error: ApiError, exchange: Exchange, account: Account) -> None:
         """Send an error: as the answer, or as the last event of a stream that has begun."""
+        if exchange.has_ended:
+            account.status = 200  # it came after the last byte, and is no news to the client
+            return None
         account.status, account.error_code = error.status, error.code or error.kind
         if not exchange.is_committed:
             headers = answer_headers(account.request_id, account.decision, account.cost)

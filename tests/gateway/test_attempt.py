@@ -374,6 +374,19 @@ async def test_the_body_reaches_the_upstream_as_it_was_written() -> None:
     assert upstream.requests[0].headers["content-length"] == str(len(upstream.requests[0].body))
 
 
+async def test_what_the_engine_validates_is_not_validated_here() -> None:
+    """A tool without parameters, a member with a strange value: the engine knows what it takes."""
+    members = {
+        "tools": [{"type": "function", "function": {"name": "now"}}],
+        "temperature": 99,
+        "stop": None,
+        "logit_bias": {"1": "x"},
+    }
+    async with MockUpstream() as upstream, LiveGateway({"fast": [upstream]}) as gateway:
+        assert (await gateway.chat(members)).status_code == 200
+    assert members.items() <= upstream.requests[0].json.items()
+
+
 @pytest.mark.parametrize(
     ("raw", "status", "code"),
     [

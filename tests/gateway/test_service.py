@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from serving.gateway import attempt
 from serving.gateway.protocols.choices import ChoicesReader
 from serving.ledger.records import Outcome
 from serving.upstream.breaker import BreakerState
@@ -134,9 +135,9 @@ async def test_any_mix_of_ends_leaves_nothing(seed: int) -> None:
 def any_script(rng: random.Random) -> Script:
     return rng.choice(
         [
-            Script(itl_s=0.005),
-            Script(ttft_s=0.02),
-            Script(fault=rng.choice(list(Fault)), fault_at=rng.choice(list(Point)), itl_s=0.005),
+            Script(itl_s=0.05),
+            Script(ttft_s=0.3),
+            Script(fault=rng.choice(list(Fault)), fault_at=rng.choice(list(Point)), itl_s=0.05),
             Script(status=rng.choice([400, 429, 500, 503])),
             Script(error_frame={"message": "broken"}),
             Script(has_done=False, tokens=()),
@@ -146,7 +147,7 @@ def any_script(rng: random.Random) -> Script:
 
 
 async def any_request(client: httpx.AsyncClient, rng: random.Random) -> None:
-    patience_s = rng.choice([0.01, 0.05, 10.0, 10.0])
+    patience_s = rng.choice([0.1, 0.25, 10.0, 10.0])
     members = {"model": rng.choice(["auto", "fast", "full"]), "messages": HI, "stream": rng.random() < 0.6}
     await asyncio.sleep(rng.random() * 0.5)
     try:
@@ -296,6 +297,43 @@ async def test_a_sick_tier_that_was_asked_for_is_still_tried() -> None:
         began = time.monotonic()
         assert (await gateway.chat()).status_code == 200
         assert time.monotonic() - began < 1.0
+
+
+async def test_a_timeout_is_not_retried() -> None:
+    """A replica that took the request and hangs was at work: asking another one would cost twice."""
+    deadlines = {"first_token_s": 0.2, "total_s": 0.4}
+    async with (
+        MockUpstream(Script(fault=Fault.STALL)) as fast,
+        MockUpstream() as full,
+        LiveGateway({"fast": [fast], "full": [full]}, deadlines=deadlines) as gateway,
+    ):
+        for is_streaming in (True, False):
+            assert (await gateway.chat({"model": "auto", "stream": is_streaming})).status_code == 504
+        assert not full.requests
+
+
+async def test_many_at_once() -> None:
+    """Three hundred clients before 32 places: every one is answered in its turn, and nothing is left."""
+    script = Script(itl_s=0.002)
+    async with (
+        MockUpstream(script) as upstream,
+        LiveGateway({"fast": [upstream]}, max_in_flight=32, max_queue=300) as gateway,
+        httpx.AsyncClient(
+            base_url=gateway.url, timeout=60, limits=httpx.Limits(max_connections=300)
+        ) as client,
+    ):
+        most = 0
+
+        async def ask(number: int) -> int:
+            nonlocal most
+            members = {"model": "fast", "messages": HI, "stream": number % 2 == 0}
+            answer = await client.post("/v1/chat/completions", json=members)
+            most = max(most, upstream.num_active)
+            return answer.status_code
+
+        assert set(await asyncio.gather(*map(ask, range(300)))) == {200}
+        assert most <= 32
+        await gateway.idle()
 
 
 # the client's levers
@@ -502,6 +540,21 @@ async def test_the_end_tells_every_client() -> None:
         assert (await gateway.chat()).status_code == 503
         await gateway.idle()
         assert len(upstream.requests) == 2
+
+
+async def test_what_comes_after_the_last_byte_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake of ours once the answer is whole neither disturbs the connection nor changes what is booked."""
+
+    async def broken(response: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(attempt, "_skip", broken)
+    async with MockUpstream() as upstream, LiveGateway({"fast": [upstream]}) as gateway:
+        for _ in range(2):
+            assert (await gateway.stream()).has_done
+        await gateway.idle()
+        assert gateway.books.statuses == [200, 200]
+        assert gateway.books.outcomes == [Outcome.SUCCESS, Outcome.SUCCESS]
 
 
 async def test_the_queue_refuses_with_a_truthful_time() -> None:

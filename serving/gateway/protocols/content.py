@@ -57,7 +57,8 @@ class Conversation:
             return part
         if not isinstance(part, dict):
             return ""
-        if modality := _MODALITY_OF_PART.get(part.get("type", "")):
+        kind = part.get("type")
+        if isinstance(kind, str) and (modality := _MODALITY_OF_PART.get(kind)):
             self.modalities.add(modality)
             return ""
         text = part.get("text") or part.get("refusal") or part.get("content") or ""
