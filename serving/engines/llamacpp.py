@@ -60,6 +60,8 @@ class LlamaCppSettings(SettingsNode):
     sampling: SamplingSettings = SamplingSettings()
     embeddings: bool = False
     """The model embeds, and does nothing else."""
+    pooling: Literal["mean", "cls", "last"] | None = None
+    """How the vectors of an input's tokens become one; as the model says where absent."""
     chat_template: Path | None = None
     """A Jinja file to use instead of the template in the model."""
     ready_timeout_s: float = Field(300.0, gt=0)
@@ -73,6 +75,12 @@ class LlamaCppSettings(SettingsNode):
     @classmethod
     def _expanded(cls, path: Path | None) -> Path | None:
         return path and path.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _pooling_is_of_embeddings(self) -> Self:
+        if self.pooling is not None and not self.embeddings:
+            raise ValueError("`pooling` is for a tier that embeds: set `embeddings` as well")
+        return self
 
     @model_validator(mode="after")
     def _arguments_have_a_binary(self) -> Self:
@@ -167,6 +175,7 @@ class LlamaCppEngine:
                 "keeps_connections": False,
             }
             if self._settings.embeddings:
+                await _check_embedding(session, endpoint)
                 return EngineCapabilities(
                     **shared,
                     endpoints=frozenset({"embeddings"}),
@@ -203,6 +212,22 @@ class LlamaCppEngine:
             return answer
 
 
+async def _check_embedding(session: aiohttp.ClientSession, endpoint: Endpoint) -> None:
+    """Embed one word, since a model that says nothing of pooling starts and then refuses every request."""
+    async with session.post(
+        f"{endpoint.url}/v1/embeddings",
+        json={"input": "hi"},
+        headers={"authorization": f"Bearer {endpoint.api_key}"},
+        timeout=aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S),
+    ) as response:
+        answer = await response.json()
+        if "pooling" in str(answer.get("error", "")).lower():
+            raise EngineError(
+                "the model does not say how it pools: set `engine.pooling`, or take one that embeds"
+            )
+        response.raise_for_status()
+
+
 def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
     """The command line of `llamacpp_server`. `-P`: what lies in the working directory is not imported."""
     sampling = settings.sampling
@@ -218,6 +243,8 @@ def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: 
         argv += ["--chat-template", str(settings.chat_template)]
     if settings.embeddings:
         argv.append("--embeddings")
+    if settings.pooling is not None:
+        argv += ["--pooling", settings.pooling]
     return tuple(argv)
 
 
@@ -241,6 +268,14 @@ def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: in
     argv += ["--top-k", str(sampling.top_k), "--min-p", str(sampling.min_p)]
     if settings.chat_template is not None:
         argv += ["--chat-template-file", str(settings.chat_template)]
-    if settings.embeddings:
-        argv.append("--embeddings")
+    if settings.embeddings:  # an input is embedded in one batch
+        argv += [
+            "--embeddings",
+            "--batch-size",
+            str(plan.context_tokens),
+            "--ubatch-size",
+            str(plan.context_tokens),
+        ]
+    if settings.pooling is not None:
+        argv += ["--pooling", settings.pooling]
     return (*argv, *settings.binary_args)

@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--min-p", type=float, required=True)
     parser.add_argument("--chat-template", type=Path)
     parser.add_argument("--embeddings", action="store_true")
+    parser.add_argument("--pooling", choices=("mean", "cls", "last"))
     return parser
 
 
@@ -86,6 +87,12 @@ def _params(xllamacpp: Any, args: argparse.Namespace) -> Any:
     params.sampling.top_k = args.top_k
     params.sampling.min_p = args.min_p
     params.embedding = args.embeddings
+    if args.embeddings:  # an input is embedded in one batch
+        params.n_batch = params.n_ubatch = args.context_tokens
+    if args.pooling is not None:
+        params.pooling_type = getattr(
+            xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{args.pooling.upper()}"
+        )
     return params
 
 

@@ -52,7 +52,7 @@ def watch(parent: int, command: list[str], *, interval_s: float = 0.5) -> NoRetu
 
 def tethered(argv: tuple[str, ...], parent: int) -> tuple[str, ...]:
     """The command line that runs `argv` tied to the process `parent`."""
-    return (sys.executable, "-I", "-m", "serving.engines.tether", str(parent), *argv)
+    return (sys.executable, "-P", "-m", "serving.engines.tether", str(parent), *argv)
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ def test_the_child_understands_its_command_line(make_gguf: MakeGguf, tmp_path: P
     template = tmp_path / "t.jinja"
     template.touch()
     model = make_gguf("name,with comma.gguf")
-    launch = engine(slots=3, sampling={"top_k": 7}, chat_template=template, embeddings=True).launch(
-        tier="fast", model=model, port=1234
-    )
+    launch = engine(
+        slots=3, sampling={"top_k": 7}, chat_template=template, embeddings=True, pooling="last"
+    ).launch(tier="fast", model=model, port=1234)
     assert launch.argv[1:4] == ("-P", "-m", "serving.engines.llamacpp_server")
     args = llamacpp_server._parser().parse_args(launch.argv[4:])
     assert vars(args) == {
@@ -58,6 +58,7 @@ def test_the_child_understands_its_command_line(make_gguf: MakeGguf, tmp_path: P
         "min_p": 0.0,
         "chat_template": template,
         "embeddings": True,
+        "pooling": "last",
     }
 
 
@@ -76,6 +77,7 @@ def test_command_line_of_a_binary(make_gguf: MakeGguf, binary: Path, tmp_path: P
             prompt_cache_mib=10,
             chat_template=template,
             embeddings=True,
+            pooling="mean",
         )
         .launch(tier="fast", model=model, port=1234)
         .argv
@@ -84,7 +86,8 @@ def test_command_line_of_a_binary(make_gguf: MakeGguf, binary: Path, tmp_path: P
         f"{binary} --model {model} --alias a_b --host 127.0.0.1 --port 1234 --jinja --metrics --no-webui --fit off "
         "--threads 2 --threads-batch 2 --parallel 3 --kv-unified --ctx-size 1536 --kv-unified-per-slot 512 "
         f"--cache-ram 10 --temp 0.8 --top-p 0.95 --top-k 40 --min-p 0.0 "
-        f"--chat-template-file {template} --embeddings --gpu-layers 20"
+        f"--chat-template-file {template} --embeddings --batch-size 512 --ubatch-size 512 "
+        "--pooling mean --gpu-layers 20"
     )
 
 
@@ -136,6 +139,7 @@ def test_errors_name_the_setting(make_gguf: MakeGguf, tmp_path: Path) -> None:
         ({"slots": 257}, "less than or equal to 256"),
         ({"context_tokens": 255}, "greater than or equal to 256"),
         ({"binary_args": ["-x"]}, "name it with `binary`"),
+        ({"pooling": "mean"}, "set `embeddings` as well"),
         ({"sampling": {"top_p": 0}}, "greater than 0"),
         ({"treads": 2}, "Extra inputs"),
     ],
@@ -155,6 +159,7 @@ class FakeServer:
         self.call = f"<tool_call>\n{{'name': '{PROBE_NAME}'}}"
         self.status_of_forced_call = 200
         self.health = 200
+        self.embedding: dict[str, Any] = {"data": []}
         self.keys: set[str | None] = set()
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -166,6 +171,8 @@ class FakeServer:
         if request.path == "/props":
             return web.json_response(self.props)
         body = await request.json()
+        if request.path == "/v1/embeddings":
+            return web.json_response(self.embedding, status=400 if "error" in self.embedding else 200)
         if request.path == "/apply-template":
             has_calls = any("tool_calls" in message for message in body["messages"])
             return web.json_response({"prompt": self.opening + (self.call if has_calls else "")})
@@ -237,6 +244,14 @@ async def test_an_embedding_tier_embeds_only(server: Server) -> None:
     offered = await engine(embeddings=True).capabilities(session, endpoint)
     assert offered.endpoints == {"embeddings"}
     assert not offered.tools
+
+
+async def test_a_model_that_does_not_say_how_it_pools(server: Server) -> None:
+    """It would start, and then refuse every request: the start tells it."""
+    fake, endpoint, session = server
+    fake.embedding = {"error": {"code": 400, "message": "Pooling type 'none' is not OAI compatible."}}
+    with pytest.raises(EngineError, match=r"set `engine\.pooling`"):
+        await engine(embeddings=True).capabilities(session, endpoint)
 
 
 @pytest.mark.parametrize("props", [{}, [], {"default_generation_settings": None}, {"total_slots": "x"}])

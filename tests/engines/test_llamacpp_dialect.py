@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving.engines.llamacpp import SamplingSettings
 from serving.engines.llamacpp_dialect import IGNORED
-from tests.engines.real_engine import RunningEngine
+from tests.engines.real_engine import RunningEngine, running
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
 
@@ -248,6 +249,18 @@ def test_error_shapes(engine: RunningEngine, body: dict[str, Any], status: int, 
     response = engine.post("/v1/chat/completions", json={"messages": STORY, "max_tokens": 2, **body})
     assert response.status_code == status
     assert response.json().get("error", {}).get("type") == kind
+
+
+def test_a_tier_that_embeds(full_model: Path) -> None:
+    """Vectors of length one for each input, up to the whole context; the same for the same text."""
+    with running(full_model, embeddings=True, pooling="mean") as embedding:
+        inputs = ["a cat", "hi " * 900, "a cat"]
+        answer = embedding.post("/v1/embeddings", json={"input": inputs}).json()
+        vectors = [entry["embedding"] for entry in answer["data"]]
+        assert [len(vector) for vector in vectors] == [576] * 3
+        assert all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-4) for vector in vectors)
+        assert math.dist(vectors[0], vectors[2]) < 1e-2 < math.dist(vectors[0], vectors[1])
+        assert answer["usage"]["prompt_tokens"] > 900
 
 
 def test_embeddings_need_a_tier_of_their_own(engine: RunningEngine) -> None:
