@@ -90,9 +90,7 @@ def _params(xllamacpp: Any, args: argparse.Namespace) -> Any:
     if args.embeddings:  # an input is embedded in one batch
         params.n_batch = params.n_ubatch = args.context_tokens
     if args.pooling is not None:
-        params.pooling_type = getattr(
-            xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{args.pooling.upper()}"
-        )
+        params.pooling_type = xllamacpp.llama_pooling_type[f"LLAMA_POOLING_TYPE_{args.pooling.upper()}"]
     return params
 
 
