@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from serving.engines.base import EngineError
-from serving.engines.gguf_header import Value, metadata
+from serving.engines.gguf_header import metadata
 from serving.engines.machine import Machine
 
 MAX_SLOTS: Final = 8
@@ -45,7 +45,6 @@ class ModelShape:
     file_bytes: int
     trained_context_tokens: int
     kv_bytes_per_token: int
-    has_chat_template: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +91,7 @@ def read_shape(path: Path) -> ModelShape:
         file_bytes=path.stat().st_size,
         trained_context_tokens=number("context_length", MAX_CONTEXT_TOKENS),
         kv_bytes_per_token=number("block_count", 32) * per_layer * BYTES_PER_ELEMENT,
-        has_chat_template=_is_text(found.get("tokenizer.chat_template")),
     )
-
-
-def _is_text(value: Value | None) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def make_plan(wishes: Wishes, shape: ModelShape, machine: Machine, *, num_sharing: int) -> Plan:

@@ -24,9 +24,7 @@ from serving.engines.machine import Machine
 
 MIB = 1 << 20
 GIB = 1 << 30
-SHAPE = ModelShape(
-    file_bytes=100 * MIB, trained_context_tokens=8192, kv_bytes_per_token=23_040, has_chat_template=True
-)
+SHAPE = ModelShape(file_bytes=100 * MIB, trained_context_tokens=8192, kv_bytes_per_token=23_040)
 
 
 def test_shape_of_a_model(make_gguf: Callable[..., Path]) -> None:
@@ -36,7 +34,6 @@ def test_shape_of_a_model(make_gguf: Callable[..., Path]) -> None:
     assert shape.kv_bytes_per_token == 256
     assert shape.trained_context_tokens == 4096
     assert shape.file_bytes == path.stat().st_size
-    assert shape.has_chat_template
 
 
 def test_heads_wider_than_the_model(make_gguf: Callable[..., Path]) -> None:
@@ -92,7 +89,6 @@ shapes = st.builds(
     file_bytes=st.integers(MIB, 64 * MIB),
     trained_context_tokens=st.integers(512, 200_000),
     kv_bytes_per_token=st.integers(1024, 200_000),
-    has_chat_template=st.just(True),
 )
 
 
