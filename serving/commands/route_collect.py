@@ -1,0 +1,175 @@
+"""`tierwise route collect`: runs prompts with known answers through every arm of a running gateway, and writes outcomes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from rich.console import Console
+
+from router.prompts import DOMAINS, LEVELS, Item, prompt_set
+from serving.bringup.progress import ConsoleReport
+from serving.commands.outcomes_file import OutcomesFile, OutcomesFileError
+from serving.commands.route_collect_client import CollectError, GatewayClient, Sampling
+from serving.commands.route_collect_run import Progress, collect, missing
+from serving.commands.route_collect_views import print_outcomes, summary_json
+from serving.settings_sources import SettingsError, secret
+
+TIMEOUT_S: Final = 300.0
+"""Of one answer, its wait in the gateway's queue included."""
+
+ABOUT = """\
+Ask every arm of a running gateway the same prompts, check the answers, and append one outcome a line to a file. What
+is in the file already is not asked again, so a run that was stopped goes on where it ended.
+"""
+
+EXAMPLES = """\
+domains:
+  {domains}
+
+examples:
+  tierwise route collect --out outcomes.jsonl
+  tierwise route collect --out outcomes.jsonl --domains sums,capitals --levels 0,1 --n 40
+  tierwise route collect --out outcomes.jsonl --arms fast,full-think --max-tokens 256
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Collect. 0 where every outcome is there, 1 where some are missing, 2 for wrong use, 130 interrupted."""
+    args = _parser().parse_args(argv)
+    items = prompt_set(args.n, seed=args.seed, domains=args.domains, levels=args.levels)
+    progress, is_interrupted = Progress(), False
+    try:
+        key = _api_key(args)
+        with OutcomesFile(args.out) as file:
+            try:
+                asyncio.run(_run(args, key, items, file, progress))
+            except KeyboardInterrupt:
+                is_interrupted = True
+            _show(args, items, file, progress)
+    except SettingsError as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 2
+    except (OutcomesFileError, CollectError) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    if is_interrupted:
+        print(f"tierwise: stopped; the same command goes on with {args.out}", file=sys.stderr)
+        return 130
+    for failure in dict.fromkeys(progress.failures):
+        print(f"tierwise: {progress.failures.count(failure)} without an answer: {failure}", file=sys.stderr)
+    return 1 if progress.failures else 0
+
+
+async def _run(
+    args: argparse.Namespace, key: str | None, items: Sequence[Item], file: OutcomesFile, progress: Progress
+) -> None:
+    async with aiohttp.ClientSession(
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+        connector=aiohttp.TCPConnector(limit=args.concurrency),
+    ) as http:
+        client = GatewayClient(http, args.url)
+        arms = args.arms or await client.tiers()
+        questions = missing(items, arms, file.rows)
+        report = ConsoleReport(Console(stderr=True))
+        label = f"{len(questions)} of {len(items) * len(arms)} answers from {', '.join(arms)}"
+        with report.track(label, len(questions), "tensors") as advance:
+            await collect(
+                client,
+                questions,
+                file,
+                sampling=Sampling(max_tokens=args.max_tokens, temperature=args.temperature),
+                concurrency=args.concurrency,
+                clock=time.time,
+                progress=progress,
+                on_step=lambda now: advance(now.num_done + len(now.failures)),
+            )
+
+
+def _show(args: argparse.Namespace, items: Sequence[Item], file: OutcomesFile, progress: Progress) -> None:
+    """Print what the file now has of these prompts."""
+    asked = {item.prompt_id for item in items}
+    rows = [row for row in file.rows if row.prompt_id in asked]
+    if args.json:
+        print(summary_json(rows, num_prompts=len(items), num_new=progress.num_done, failures=progress.failures))
+    else:
+        print_outcomes(rows)
+    if len(items) < args.n:
+        print(f"tierwise: these domains and levels have {len(items)} different prompts", file=sys.stderr)
+
+
+def _api_key(args: argparse.Namespace) -> str | None:
+    if args.api_key_file is None:
+        return secret(args.api_key_env)
+    try:
+        return str(args.api_key_file.read_text(encoding="utf-8")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{args.api_key_file}: cannot be read: {error}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tierwise route collect",
+        description=ABOUT,
+        epilog=EXAMPLES.format(domains=", ".join(DOMAINS)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="JSON lines; made if need be, appended to"
+    )
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="the gateway (default %(default)s)")
+    parser.add_argument("--arms", type=_names, metavar="A,B", help="arms to ask (default: one for each tier)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    prompts = parser.add_argument_group("prompts")
+    prompts.add_argument("--n", type=_positive, default=800, help="number of prompts (default %(default)s)")
+    prompts.add_argument("--seed", type=_natural, default=0, help="another seed gives other prompts (default 0)")
+    prompts.add_argument("--domains", type=_domains, default=tuple(DOMAINS), metavar="A,B", help="default: all")
+    prompts.add_argument("--levels", type=_levels, default=LEVELS, metavar="0,1", help="0, the easiest, to 2")
+    answers = parser.add_argument_group("answers")
+    answers.add_argument("--max-tokens", type=_positive, default=32, help="the longest (default %(default)s)")
+    answers.add_argument("--temperature", type=float, default=0.0, help="default %(default)s")
+    answers.add_argument("--concurrency", type=_positive, default=8, help="answers at a time (default %(default)s)")
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable with the API key")
+    key.add_argument("--api-key-file", type=Path, metavar="FILE", help="the file with the API key")
+    return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError("names, separated by commas")
+    return names
+
+
+def _domains(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    if unknown := [name for name in names if name not in DOMAINS]:
+        raise argparse.ArgumentTypeError(f"no domain {unknown[0]!r}; there are {', '.join(DOMAINS)}")
+    return names
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    names = _names(text)
+    if not set(names) <= set(map(str, LEVELS)):
+        raise argparse.ArgumentTypeError("levels are 0, 1 and 2")
+    return tuple(map(int, names))
+
+
+def _positive(text: str) -> int:
+    if (number := _natural(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("a whole number of at least 0")
+    return int(text)
