@@ -84,7 +84,7 @@ def from_members(members: Mapping[str, Any]) -> OutcomeRow:
     Raises:
         ValueError: a member is missing, unknown, or of another type.
     """
-    kinds = {"str": str, "int": int, "bool": bool, "float": (int, float)}
+    kinds: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (int, float)}
     for field in fields(OutcomeRow):
         if field.name not in members:
             raise ValueError(f"no {field.name!r}")

@@ -3,8 +3,9 @@
     item = make("sums", seed=7, index=3, level=1)
     item.prompt, item.passes("The answer is 42.")
 
-A domain is a function of a random generator and a level from 0, the easiest, to 2. Everything about an item follows
-from (seed, domain, level, index); a change of what they give is a change of `PROMPTS_VERSION`, which is in every id.
+A domain is a function of a random generator and a level from 0, the easiest, to 2; half of its prompts come with
+solved examples. Everything about an item follows from (seed, domain, level, index); a change of what they give is a
+change of `PROMPTS_VERSION`, which is in every id.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ MIN_REPEATED_WORDS: Final = 3
 """A part of the prompt that is shorter may be the answer itself."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
+EXAMPLES_SHARE: Final = 0.5
+NUM_EXAMPLES: Final = 2
+"""This share of the prompts shows so many solved questions of its kind first, which makes it easier."""
+
 MAX_MISSES: Final = 40
 """Repeated prompts in a row after which a domain's level is taken as exhausted."""
 
@@ -67,7 +72,11 @@ def make(domain: str, *, seed: int, index: int, level: int) -> Item:
         KeyError: no such domain.
     """
     rng = np.random.default_rng([seed, index, level, crc32(domain.encode())])
-    prompt, check, reference = DOMAINS[domain](rng, level)
+    question, check, reference = DOMAINS[domain](rng, level)
+    with_examples = rng.random() < EXAMPLES_SHARE
+    examples = [DOMAINS[domain](rng, level) for _ in range(NUM_EXAMPLES)] if with_examples else []
+    shown = [f"Question: {asked}\nAnswer: {answer}\n\n" for asked, _, answer in examples if asked != question]
+    prompt = f"{''.join(shown)}Question: {question}\nAnswer:" if shown else question
     return Item(
         prompt_id=f"{PROMPTS_VERSION}/{domain}/{level}/{seed}-{index}",
         domain=domain,

@@ -76,14 +76,17 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """The first JSON object in the answer has these members and no others; texts are compared without case."""
+    """The first JSON object in the answer has these members, others are allowed; texts are compared without case."""
 
     members: Mapping[str, str | int]
 
     def __call__(self, answer: str) -> bool:
-        """Whether it is the same object."""
+        """Whether it has the members."""
         found = next(_objects(answer), None)
-        return found is not None and _caseless(found) == _caseless(self.members)
+        wanted = _caseless(self.members)
+        return found is not None and wanted == {
+            name: v for name, v in _caseless(found).items() if name in wanted
+        }
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:

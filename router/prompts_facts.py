@@ -35,7 +35,8 @@ KINDS: Final = {
 }
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS: Final = (
-    "January February March April May June July August September October November December".split()
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 YES_NO: Final = ("yes", "no")
 
@@ -112,7 +113,7 @@ def months(rng: np.random.Generator, level: int) -> Question:
     if level == 2:
         return (
             f"Which is month number {month + 1} of the year? Answer with its name.",
-            States(MONTHS[month], tuple(MONTHS)),
+            States(MONTHS[month], MONTHS),
             MONTHS[month],
         )
     right = MONTHS[(month + (1, -1)[level]) % 12]

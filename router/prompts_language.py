@@ -1,4 +1,4 @@
-"""Prompts about English: opposites, plurals, past tenses, rhymes of meaning, sentiment."""
+"""Prompts about English: opposites, plurals, past tenses, sentiment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ Table = Mapping[str, str]
 
 
 def _table(rows: str) -> tuple[Table, ...]:
-    return tuple(dict(pair.split("/") for pair in row.split()) for row in rows.strip().splitlines())
+    return tuple(dict(pair.split("/") for pair in row.split()) for row in rows.split("|"))
 
 
 # Each table has three rows from the commonest to the rarest.
-OPPOSITES: Final = _table("""
-hot/cold big/small up/down day/night happy/sad fast/slow open/closed light/dark hard/soft left/right early/late full/empty
-high/low wet/dry rich/poor near/far strong/weak old/young clean/dirty loud/quiet thick/thin first/last push/pull buy/sell
-ancient/modern expand/contract generous/selfish arrive/depart victory/defeat rough/smooth scarce/abundant guilty/innocent
-""")
+OPPOSITES: Final = _table(
+    """
+    hot/cold big/small up/down day/night happy/sad fast/slow open/closed light/dark hard/soft left/right
+    early/late full/empty
+    |
+    high/low wet/dry rich/poor near/far strong/weak old/young clean/dirty loud/quiet thick/thin first/last
+    push/pull buy/sell
+    |
+    ancient/modern expand/contract generous/selfish arrive/depart victory/defeat rough/smooth scarce/abundant
+    guilty/innocent
+    """
+)
 OTHER_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "small": ("small", "little", "tiny"),
     "closed": ("closed", "close", "shut"),
@@ -39,16 +46,30 @@ OTHER_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "abundant": ("abundant", "plentiful", "ample", "common"),
     "defeat": ("defeat", "loss"),
 }
-PLURALS: Final = _table("""
-cat/cats dog/dogs book/books car/cars tree/trees house/houses apple/apples girl/girls table/tables cup/cups hat/hats
-box/boxes baby/babies city/cities bus/buses dish/dishes knife/knives leaf/leaves wolf/wolves story/stories potato/potatoes
-child/children man/men foot/feet tooth/teeth mouse/mice goose/geese person/people ox/oxen cactus/cacti crisis/crises
-""")
-PASTS: Final = _table("""
-walk/walked play/played look/looked jump/jumped call/called help/helped open/opened start/started wait/waited ask/asked
-stop/stopped try/tried go/went see/saw eat/ate make/made run/ran come/came give/gave write/wrote take/took carry/carried
-bring/brought teach/taught seek/sought swim/swam freeze/froze choose/chose weave/wove fling/flung forsake/forsook slay/slew
-""")
+PLURALS: Final = _table(
+    """
+    cat/cats dog/dogs book/books car/cars tree/trees house/houses apple/apples girl/girls table/tables
+    cup/cups hat/hats
+    |
+    box/boxes baby/babies city/cities bus/buses dish/dishes knife/knives leaf/leaves wolf/wolves story/stories
+    potato/potatoes
+    |
+    child/children man/men foot/feet tooth/teeth mouse/mice goose/geese person/people ox/oxen cactus/cacti
+    crisis/crises
+    """
+)
+PASTS: Final = _table(
+    """
+    walk/walked play/played look/looked jump/jumped call/called help/helped open/opened start/started
+    wait/waited ask/asked
+    |
+    stop/stopped try/tried go/went see/saw eat/ate make/made run/ran come/came give/gave write/wrote take/took
+    carry/carried
+    |
+    bring/brought teach/taught seek/sought swim/swam freeze/froze choose/chose weave/wove fling/flung
+    forsake/forsook slay/slew
+    """
+)
 
 SUBJECTS: Final = ("film", "book", "hotel", "meal", "concert", "trip", "teacher", "phone")
 POSITIVE: Final = (

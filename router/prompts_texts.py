@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -77,7 +78,7 @@ def orders(rng: np.random.Generator, level: int) -> Question:
     """Who is the tallest, or the shortest, of two to four people who are compared in pairs."""
     than, most, least = ORDERS[rng.integers(len(ORDERS))]
     names = [str(name) for name in rng.choice(NAMES, 2 + level, replace=False)]
-    facts = [f"{a} is {than} {b}." for a, b in zip(names, names[1:], strict=False)]
+    facts = [f"{a} is {than} {b}." for a, b in pairwise(names)]
     rng.shuffle(facts)
     asks_most = bool(rng.integers(2))
     right = names[0] if asks_most else names[-1]

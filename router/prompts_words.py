@@ -11,15 +11,13 @@ from router.prompts_checks import Check, Number, States, Words
 
 Question = tuple[str, Check, str]
 
-WORDS: Final = tuple(
-    """
+WORDS: Final = """
     apple garden silver window pencil orange yellow basket candle bridge forest rocket button island summer winter
     castle dragon farmer guitar hammer jacket kitten ladder market needle pepper rabbit saddle tunnel velvet walnut
     anchor banner camera desert engine flower hunter insect jungle kettle lemon mirror ocean pillow river school
     table tiger uncle valley wagon zebra bread chair dance earth flame grape horse juice knife light money night
     paper queen river stone train water bear boat book cake city door fish gold hand king lake moon nest rain
-    """.split()
-)
+    """.split()  # noqa: SIM905 - ninety quoted words would hide the list
 LETTERS: Final = tuple("abcdefghijklmnopqrstuvwxyz")
 ANIMAL_SOUNDS: Final = {
     "dog": "woof",
@@ -63,7 +61,11 @@ def letter_counts(rng: np.random.Generator, level: int) -> Question:
     if level == 0:
         length = int(rng.integers(4, 7))
         word = str(rng.choice(sorted({word for word in WORDS if len(word) == length})))
-        return f'How many letters are in the word "{word}"? Give only the number.', Number(length), str(length)
+        return (
+            f'How many letters are in the word "{word}"? Give only the number.',
+            Number(length),
+            str(length),
+        )
     text = " ".join(_words(rng, 1 if level == 1 else 3))
     counts = {letter: text.count(letter) for letter in sorted(set(text) - {" "})}
     wanted = int(rng.choice(sorted(set(counts.values()))))  # else nearly every answer were 1

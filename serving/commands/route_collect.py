@@ -1,4 +1,4 @@
-"""`tierwise route collect`: runs prompts with known answers through every arm of a running gateway, and writes outcomes."""
+"""`tierwise route collect`: asks every arm of a running gateway prompts with known answers, and writes the outcomes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def _show(args: argparse.Namespace, items: Sequence[Item], file: OutcomesFile, p
     asked = {item.prompt_id for item in items}
     rows = [row for row in file.rows if row.prompt_id in asked]
     if args.json:
-        print(summary_json(rows, num_prompts=len(items), num_new=progress.num_done, failures=progress.failures))
+        print(
+            summary_json(rows, num_prompts=len(items), num_new=progress.num_done, failures=progress.failures)
+        )
     else:
         print_outcomes(rows)
     if len(items) < args.n:
@@ -129,13 +131,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     prompts = parser.add_argument_group("prompts")
     prompts.add_argument("--n", type=_positive, default=800, help="number of prompts (default %(default)s)")
-    prompts.add_argument("--seed", type=_natural, default=0, help="another seed gives other prompts (default 0)")
-    prompts.add_argument("--domains", type=_domains, default=tuple(DOMAINS), metavar="A,B", help="default: all")
+    prompts.add_argument(
+        "--seed", type=_natural, default=0, help="another seed gives other prompts (default 0)"
+    )
+    prompts.add_argument(
+        "--domains", type=_domains, default=tuple(DOMAINS), metavar="A,B", help="default: all"
+    )
     prompts.add_argument("--levels", type=_levels, default=LEVELS, metavar="0,1", help="0, the easiest, to 2")
     answers = parser.add_argument_group("answers")
     answers.add_argument("--max-tokens", type=_positive, default=32, help="the longest (default %(default)s)")
     answers.add_argument("--temperature", type=float, default=0.0, help="default %(default)s")
-    answers.add_argument("--concurrency", type=_positive, default=8, help="answers at a time (default %(default)s)")
+    answers.add_argument(
+        "--concurrency", type=_positive, default=8, help="answers at a time (default %(default)s)"
+    )
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable with the API key")
     key.add_argument("--api-key-file", type=Path, metavar="FILE", help="the file with the API key")

@@ -62,7 +62,9 @@ class GatewayClient:
             async with self._http.get(f"{self._url}/readyz") as response:
                 body = await response.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise CollectError(f"{self._url}: no gateway answers there ({error or type(error).__name__})") from None
+            raise CollectError(
+                f"{self._url}: no gateway answers there ({error or type(error).__name__})"
+            ) from None
         if not isinstance(body, dict) or not isinstance(tiers := body.get("tiers"), dict) or not tiers:
             raise CollectError(f"{self._url}: answers, but is no tierwise gateway")
         return list(tiers)

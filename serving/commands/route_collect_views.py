@@ -29,7 +29,9 @@ def print_outcomes(rows: Sequence[OutcomeRow]) -> None:
         table.add_row(escape(domain), escape(arm), *_cells(one))
     table.add_section()
     for arm in arms:
-        table.add_row("all", escape(arm), *_cells(cell([row for row in rows if row.arm == arm])), style="bold")
+        table.add_row(
+            "all", escape(arm), *_cells(cell([row for row in rows if row.arm == arm])), style="bold"
+        )
     out = console()
     out.print(table)
     if len(arms) > 1:
@@ -51,7 +53,8 @@ def summary_json(
             "failures": list(dict.fromkeys(failures)),
             "arms": {arm: _members(cell([row for row in rows if row.arm == arm])) for arm in arms},
             "domains": [
-                {"domain": domain, "arm": arm, **_members(one)} for (domain, arm), one in by_domain(rows).items()
+                {"domain": domain, "arm": arm, **_members(one)}
+                for (domain, arm), one in by_domain(rows).items()
             ],
             "joint": [{"right": list(right), "n": count} for right, count in joint(rows, arms).items()],
         }
