@@ -71,6 +71,8 @@ class Endpoint:
 
     url: str
     api_key: str | None = None
+    keeps_connections: bool = True
+    """As `EngineCapabilities.keeps_connections`."""
 
 
 class Engine(Protocol):

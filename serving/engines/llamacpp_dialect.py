@@ -37,6 +37,8 @@ IGNORED: Final[Mapping[str, str]] = {
 
 REFUSED: Final[Mapping[str, str]] = {
     "grammar": "one with tens of thousands of nested brackets ends the process",
+    "messages[].tool_calls[].function.arguments": "what is not JSON is an error 500, and nested deep ends the process",
+    "response_format.json_schema.schema.enum": "each of a thousand values takes milliseconds of every token",
 }
 """Request member → why it must not reach llama.cpp."""
 

@@ -77,6 +77,7 @@ class Fleet:
         """A replica became ready: it takes requests from now on."""
         self._tiers[tier].engine = engine
         limit = self._tiers[tier].settings.max_in_flight or engine.num_slots
+        endpoint = replace(endpoint, keeps_connections=engine.keeps_connections)
         self._tiers[tier].pool.add(endpoint, engine.model_id, limit)
         self._refresh()
 

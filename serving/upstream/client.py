@@ -105,6 +105,8 @@ class UpstreamClient:
         arrived_at: float,
     ) -> AsyncIterator[UpstreamResponse]:
         url, sent_headers = _url(endpoint.url, path), request_headers(headers, endpoint.api_key)
+        if not endpoint.keeps_connections:
+            sent_headers["Connection"] = "close"
         while True:
             dispatch = Dispatch(deadlines, arrived_at=arrived_at, clock=self._clock, carried=self._carried)
             try:

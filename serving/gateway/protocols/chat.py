@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from router.request import RequestView
 from serving.engines.llamacpp_tools import force_call
 from serving.gateway.body import require, splice
@@ -53,7 +55,7 @@ class ChatAdapter:
             max_cost=levers.max_cost,
             min_quality=levers.min_quality,
             session=levers.session or require(fields, "prompt_cache_key", str, "a string"),
-            parameters=parameters.set_parameters(fields),
+            parameters=parameters.set_parameters(fields) | _pitfalls(fields),
         )
 
     def forward(self, raw: bytes, fields: Mapping[str, Any], target: Target) -> Forward:
@@ -129,3 +131,43 @@ def _max_output_tokens(fields: Mapping[str, Any]) -> int | None:
     """`max_completion_tokens`, or `max_tokens`, which it replaced."""
     newer = parameters.count(fields, "max_completion_tokens")
     return newer if newer is not None else parameters.count(fields, "max_tokens", least=0)
+
+
+def _pitfalls(fields: Mapping[str, Any]) -> set[str]:
+    """Those of `parameters.PITFALLS` that the request holds."""
+    calls = (call for message in fields["messages"] for call in message.get("tool_calls") or ())
+    found = set()
+    if not all(map(_has_json_arguments, calls)):
+        found.add(parameters.MALFORMED_CALL)
+    if (
+        fields.get("response_format")
+        and _num_enum_values(fields["response_format"]) > parameters.MAX_ENUM_VALUES
+    ):
+        found.add(parameters.LARGE_ENUM)
+    return found
+
+
+def _has_json_arguments(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    arguments = function.get("arguments") if isinstance(function, dict) else None
+    if not isinstance(arguments, str):
+        return True  # nothing, or an object: not a matter of JSON
+    try:
+        orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _num_enum_values(schema: Any) -> int:
+    """The values of all `enum`s in a schema, which JSON's parser has bounded in depth."""
+    total, waiting = 0, [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            enum = node.get("enum")
+            total += len(enum) if isinstance(enum, list) else 0
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return total

@@ -45,6 +45,16 @@ OURS: Final = frozenset(
 """Parameters that the gateway honours itself, or that ask nothing of an engine. An effort is a bound on the arms."""
 
 
+MALFORMED_CALL: Final = "messages[].tool_calls[].function.arguments"
+LARGE_ENUM: Final = "response_format.json_schema.schema.enum"
+MAX_ENUM_VALUES: Final = 500
+PITFALLS: Final = {
+    MALFORMED_CALL: "The arguments of an earlier tool call are not JSON, which no tier that was asked for can read.",
+    LARGE_ENUM: f"The schema allows more than {MAX_ENUM_VALUES} values, which would hold up every other request.",
+}
+"""What an engine may choke on though each member by itself is in order: counted among `RequestView.parameters`."""
+
+
 def set_parameters(fields: Mapping[str, Any]) -> frozenset[str]:
     """Names of the members that are set to something other than their default."""
     return frozenset(
@@ -57,7 +67,10 @@ def set_parameters(fields: Mapping[str, Any]) -> frozenset[str]:
 def _is_default(name: str, value: Any) -> bool:
     """Equal and of one type, except that 0 and 0.0 are the same: `logprobs=0` asks for something, `False` does not."""
     if name == "tool_choice":
-        return value in ("auto", "none")  # what an engine does that knows tools and cannot be made to call one
+        return value in (
+            "auto",
+            "none",
+        )  # what an engine does that knows tools and cannot be made to call one
     if name not in DEFAULTS:
         return False
     default = DEFAULTS[name]
