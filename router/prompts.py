@@ -18,7 +18,14 @@ from zlib import crc32
 
 import numpy as np
 
-from router import prompts_facts, prompts_language, prompts_numbers, prompts_texts, prompts_words
+from router import (
+    prompts_everyday,
+    prompts_facts,
+    prompts_language,
+    prompts_numbers,
+    prompts_texts,
+    prompts_words,
+)
 from router.prompts_checks import Check
 
 PROMPTS_VERSION: Final = "prompts-1"
@@ -34,6 +41,7 @@ DOMAINS: Final[Mapping[str, Domain]] = {
     **prompts_facts.DOMAINS,
     **prompts_language.DOMAINS,
     **prompts_texts.DOMAINS,
+    **prompts_everyday.DOMAINS,
 }
 
 MIN_REPEATED_WORDS: Final = 3
@@ -42,7 +50,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 EXAMPLES_SHARE: Final = 0.5
 NUM_EXAMPLES: Final = 2
-"""This share of the prompts shows so many solved questions of its kind first, which makes it easier."""
+"""This share of the prompts shows so many solved questions first. They help some models and confuse others."""
 
 MAX_MISSES: Final = 40
 """Repeated prompts in a row after which a domain's level is taken as exhausted."""

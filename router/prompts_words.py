@@ -18,7 +18,7 @@ WORDS: Final = """
     table tiger uncle valley wagon zebra bread chair dance earth flame grape horse juice knife light money night
     paper queen river stone train water bear boat book cake city door fish gold hand king lake moon nest rain
     """.split()  # noqa: SIM905 - ninety quoted words would hide the list
-LETTERS: Final = tuple("abcdefghijklmnopqrstuvwxyz")
+LETTERS: Final = tuple("bcdefghjklmnopqrstuvwxyz")
 ANIMAL_SOUNDS: Final = {
     "dog": "woof",
     "cat": "meow",
@@ -39,11 +39,11 @@ def copying(rng: np.random.Generator, level: int) -> Question:
 
 
 def letters(rng: np.random.Generator, level: int) -> Question:
-    """The first, the last, the third letter of a word."""
-    word = _words(rng, 1)[0]
-    name, right = (("first", word[0]), ("last", word[-1]), ("third", word[2]))[level]
+    """The first, the last, the third letter of a word. Never `a` or `i`, which are words of an answer too."""
+    place, name = ((0, "first"), (-1, "last"), (2, "third"))[level]
+    word = str(rng.choice(sorted({word for word in WORDS if word[place] not in "ai"})))
     prompt = f'What is the {name} letter of the word "{word}"? Answer with one letter.'
-    return prompt, States(right, LETTERS), right.upper()
+    return prompt, States(word[place], LETTERS), word[place].upper()
 
 
 def word_counts(rng: np.random.Generator, level: int) -> Question:
@@ -66,7 +66,8 @@ def letter_counts(rng: np.random.Generator, level: int) -> Question:
             Number(length),
             str(length),
         )
-    text = " ".join(_words(rng, 1 if level == 1 else 3))
+    doubled = sorted({word for word in WORDS if len(set(word)) < len(word)})
+    text = str(rng.choice(doubled)) if level == 1 else " ".join(_words(rng, 3))
     counts = {letter: text.count(letter) for letter in sorted(set(text) - {" "})}
     wanted = int(rng.choice(sorted(set(counts.values()))))  # else nearly every answer were 1
     letter = str(rng.choice([letter for letter, count in counts.items() if count == wanted]))
