@@ -105,6 +105,10 @@ def _show(args: argparse.Namespace, items: Sequence[Item], file: OutcomesFile, p
         print_outcomes(rows)
     if len(items) < args.n:
         print(f"tierwise: these domains and levels have {len(items)} different prompts", file=sys.stderr)
+    for arm in sorted({row.arm for row in rows}):
+        if len(models := sorted({row.model for row in rows if row.arm == arm})) > 1:
+            told = f"the answers of {arm} come from several models ({', '.join(models)}); use a file for each"
+            print(f"tierwise: {told}", file=sys.stderr)
 
 
 def _api_key(args: argparse.Namespace) -> str | None:

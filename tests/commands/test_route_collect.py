@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from router.prompts import prompt_set
 from serving.commands.outcomes_file import read_outcomes
 from serving.commands.route_collect import main
 from serving.commands.route_collect_run import MAX_FAILURES_IN_A_ROW, Progress
-from tests.fakes import MockUpstream, Script
+from tests.fakes import Fault, MockUpstream, Script
 from tests.live_gateway import LiveGateway
 
 PROMPTS = ["--domains", "parity", "--levels", "1", "--n", "4"]
@@ -102,6 +104,53 @@ async def test_busy_gateway_is_asked_again(tmp_path: Path) -> None:
         cheap.queue(*[Script(status=429, headers={"retry-after": "0"})])
         assert await collect(live, out, "--arms", "fast", "--concurrency", "1") == 0
     assert len(read_outcomes(out)) == 4
+
+
+async def test_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C ends it with status 130 and a whole file, which the same command completes."""
+    out = tmp_path / "outcomes.jsonl"
+    async with gateway(says("odd"), says("even")) as (live, cheap, dear):
+        dear.script = Script(tokens=("even",), fault=Fault.STALL)
+        process = await asyncio.create_subprocess_exec(
+            *(
+                sys.executable,
+                "-m",
+                "tierwise",
+                "route",
+                "collect",
+                "--url",
+                live.url,
+                "--out",
+                str(out),
+                *PROMPTS,
+            ),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await live.until(lambda: out.exists() and out.read_bytes().count(b"\n") == 4, timeout_s=60)
+        process.send_signal(signal.SIGINT)
+        shown, told = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == 130
+        assert b"the same command goes on" in told
+        assert b"parity" in shown
+        dear.script = says("even")
+        assert {row.arm for row in read_outcomes(out)} == {"fast"}
+        assert await collect(live, out) == 0
+        assert len(cheap.requests) == 4
+    assert len(read_outcomes(out)) == 8
+
+
+async def test_several_models_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Outcomes of other weights under an arm's name are told."""
+    out = tmp_path / "outcomes.jsonl"
+    async with gateway(says("odd"), says("even")) as (live, _, _):
+        assert await collect(live, out) == 0
+        assert "several models" not in capsys.readouterr().err
+        first, *others = out.read_text().splitlines(keepends=True)
+        members = json.loads(first)
+        out.write_text(json.dumps({**members, "model": "another"}) + "\n" + "".join(others))
+        assert await collect(live, out) == 0
+    assert f"the answers of {members['arm']} come from several models (another, " in capsys.readouterr().err
 
 
 async def test_unknown_arm_names_the_arms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
