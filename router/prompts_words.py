@@ -1,4 +1,4 @@
-"""Prompts about words as strings: copying, letters, order, counting, patterns."""
+"""Prompts about words as strings: copying, letters, patterns, places in a list."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ WORDS: Final = """
     paper queen river stone train water bear boat book cake city door fish gold hand king lake moon nest rain
     """.split()  # noqa: SIM905 - ninety quoted words would hide the list
 LETTERS: Final = tuple("bcdefghjklmnopqrstuvwxyz")
-ANIMAL_SOUNDS: Final = {
-    "dog": "woof",
-    "cat": "meow",
-    "cow": "moo",
-    "duck": "quack",
-    "sheep": "baa",
-    "pig": "oink",
-}
 
 
 def copying(rng: np.random.Generator, level: int) -> Question:
@@ -46,16 +38,6 @@ def letters(rng: np.random.Generator, level: int) -> Question:
     return prompt, States(word[place], LETTERS), word[place].upper()
 
 
-def word_counts(rng: np.random.Generator, level: int) -> Question:
-    """How many words there are in a list, without commas."""
-    words = _words(rng, int(rng.integers(2, 5)) + 2 * level)
-    return (
-        f"How many words are there here: {' '.join(words)}? Give only the number.",
-        Number(len(words)),
-        str(len(words)),
-    )
-
-
 def letter_counts(rng: np.random.Generator, level: int) -> Question:
     """How many letters a word has, how often one occurs in it, or in three words."""
     if level == 0:
@@ -73,27 +55,6 @@ def letter_counts(rng: np.random.Generator, level: int) -> Question:
     letter = str(rng.choice([letter for letter, count in counts.items() if count == wanted]))
     prompt = f'How many times does the letter "{letter}" occur in "{text}"? Give only the number.'
     return prompt, Number(wanted), str(wanted)
-
-
-def sorting(rng: np.random.Generator, level: int) -> Question:
-    """Two to five words into alphabetical order."""
-    words = _words(rng, 2 + level)
-    ordered = sorted(words)
-    if words == ordered:
-        words.reverse()
-    prompt = f"Sort these words alphabetically: {', '.join(words)}. Answer with the words only, separated by commas."
-    return prompt, Words(", ".join(ordered)), ", ".join(ordered)
-
-
-def spelling(rng: np.random.Generator, level: int) -> Question:
-    """A word letter by letter, in capitals, or backward."""
-    word = _words(rng, 1)[0]
-    if level == 0:
-        return f'Spell "{word}" letter by letter, with spaces.', Words(" ".join(word)), " ".join(word)
-    if level == 1:
-        prompt = f"Join the letters into a word: {' '.join(word)}. Answer with the word only."
-        return prompt, Words(word), word
-    return f'Spell the word "{word}" backward. Answer with the result only.', Words(word[::-1]), word[::-1]
 
 
 def patterns(rng: np.random.Generator, level: int) -> Question:
@@ -122,10 +83,7 @@ def list_places(rng: np.random.Generator, level: int) -> Question:
 DOMAINS: Final[Mapping[str, Callable[[np.random.Generator, int], Question]]] = {
     "copying": copying,
     "letters": letters,
-    "word_counts": word_counts,
     "letter_counts": letter_counts,
-    "sorting": sorting,
-    "spelling": spelling,
     "patterns": patterns,
     "list_places": list_places,
 }
