@@ -80,6 +80,8 @@ def ensure_released(
             artifact, source = _publish_base(store, model, base, fetch, report)
         for tier in missing:
             _publish_tier(store, tier, model, artifact.manifest, source, chat_template, report)
+    elif base is not None:
+        report.say(f"the tiers are published already: {base} is not needed")
     _point_aliases(store, model, chat_template, report)
 
 

@@ -35,7 +35,9 @@ def main(argv: list[str]) -> int:
             print(to_toml(settings), end="")
             return 0
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # until it serves: clean up as on Ctrl-C
-        bind(settings.gateway.host, settings.gateway.port).close()  # a port in use is told before a download
+        if not args.prepare_only:  # what would end the start is told before a download
+            serve.keys_of(settings)
+            bind(settings.gateway.host, settings.gateway.port).close()
         ensure_released(
             Store(settings.home / "registry"),
             base=args.base,
