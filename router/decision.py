@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from router.offer import Metric, Offer, Spend
+
 
 class Reason(StrEnum):
     """Why an arm was chosen. A closed list: it labels metrics and appears in `x-tierwise-reason`."""
@@ -26,6 +28,12 @@ class Reason(StrEnum):
     strongest."""
     MAX_COST = "max_cost"
     """The best value was dearer than the client allows."""
+    SESSION_MEMORY = "session_memory"
+    """The turn by itself would have gone lower; the session remembers a harder one (`router.session`)."""
+    TOOL_LOOP_PIN = "tool_loop_pin"
+    """It began the tool loop that the request goes on with."""
+    EXPLORATION = "exploration"
+    """Drawn by lot, so that more becomes known of the arms that the value rule passes over."""
 
 
 class Exclusion(StrEnum):
@@ -43,6 +51,8 @@ class Exclusion(StrEnum):
     CLIENT = "client"
     UNAVAILABLE = "unavailable"
     MAX_COST = "max_cost"
+    PINNED = "pinned"
+    """Another arm began the tool loop that the request goes on with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,28 +62,33 @@ class Candidate:
     arm: str
     tier: str
     success_probability: float
-    expected_cost: float
+    """What the difficulty model says."""
+    weighed_probability: float
+    """What was decided on: the same, or less where the session remembers a harder turn."""
+    expected: Spend
     excluded: Exclusion | None = None
-
-    def value(self, price_of_compute: float) -> float:
-        """`p − λ·cost`."""
-        return self.success_probability - price_of_compute * self.expected_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The outcome of `RoutingPolicy.decide`. Same view, arms, artifact and λ give the same decision."""
+    """The outcome of `RoutingPolicy.decide`. Same view, arms, artifact, memory and λ give the same choice."""
 
     arm: str
     tier: str
     reason: Reason
     success_probability: float
-    expected_cost: float
+    expected: Spend
     candidates: tuple[Candidate, ...]
+    offer: Offer
+    """What of the candidates was left to choose from, as the budget controller is told."""
+    position: int
+    """Where in the offer the chosen arm stands."""
+    metric: Metric
+    """What λ prices."""
     price_of_compute: float
-    """λ, in probability of success per unit of money."""
+    """λ as this request drew it, in probability of success per unit of the metric."""
     propensity: float
-    """Probability with which this policy picks this arm for this view, in (0, 1]."""
+    """Probability with which this policy picks this arm for this view, over its own draws, in (0, 1]."""
     policy_version: str
     artifact_version: str
 

@@ -6,12 +6,9 @@ probability of success per unit of that metric: per share of full-tier requests,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
-
-from router.decision import Candidate, Exclusion
+from math import inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,45 +72,13 @@ class Offer:
     def __post_init__(self) -> None:
         if not self.arms:
             raise ValueError("an offer has at least one arm; a request without one is refused, not offered")
-        numbers = (
-            number
-            for arm in self.arms
-            for number in (arm.success_probability, arm.expected.cost, arm.expected.engine_seconds)
-        )
-        if not all(isfinite(number) and number >= 0 for number in numbers):
-            raise ValueError("an offer's probabilities, costs and seconds are finite and at least 0")
-
-
-def offer_of(
-    candidates: Sequence[Candidate],
-    *,
-    full_arms: Collection[str],
-    engine_seconds: Mapping[str, float],
-    quality_floor: float = 0.0,
-) -> tuple[Offer, tuple[str, ...]]:
-    """The offer that a decision was made on, and its arms' names in the offer's order.
-
-    Args:
-        candidates: of `Decision.candidates`; those excluded are left out.
-        full_arms: names of the arms of the strongest tier.
-        engine_seconds: what each arm is expected to take, by name; 0 where it is not known.
-        quality_floor: the floor that the policy held for this request.
-
-    Raises:
-        ValueError: every candidate is excluded.
-    """
-    open_to = [candidate for candidate in candidates if candidate.excluded is None]
-    arms = tuple(
-        ArmOffer(
-            success_probability=candidate.success_probability,
-            expected=Spend(
-                cost=candidate.expected_cost,
-                engine_seconds=engine_seconds.get(candidate.arm, 0.0),
-                full_share=float(candidate.arm in full_arms),
-            ),
-        )
-        for candidate in open_to
-    )
-    is_curtailed = any(candidate.excluded is Exclusion.UNAVAILABLE for candidate in candidates)
-    offer = Offer(arms=arms, quality_floor=quality_floor, is_curtailed=is_curtailed)
-    return offer, tuple(candidate.arm for candidate in open_to)
+        for arm in self.arms:
+            spend = arm.expected
+            # Comparisons with NaN are false. Spelt out, because every request passes here.
+            is_sane = (
+                0 <= arm.success_probability < inf
+                and 0 <= spend.cost < inf
+                and 0 <= spend.engine_seconds < inf
+            )
+            if not is_sane:
+                raise ValueError("an offer's probabilities, costs and seconds are finite and at least 0")

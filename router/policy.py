@@ -1,17 +1,21 @@
-"""The choice among arms: the best of `p − λ·cost`, above a quality floor, below a client's greatest cost."""
+"""The choice among arms: the best of `p − λ·price`, above a quality floor, below a client's greatest cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from router.arms import Arm
+from router.choice import Choice, ValueRule, explore
 from router.decision import Candidate, Decision, Exclusion, NoArmError, Reason
 from router.difficulty import DifficultyModel, Forecast
 from router.filter import AUTO, exclude
+from router.offer import ArmOffer, Offer, Spend
+from router.pricing import NO_CHANCE, Draws, Pricing
 from router.request import RequestView
+from router.session import NOTHING, Recollection
 
-POLICY_VERSION = "value-1"
+POLICY_VERSION = "value-2"
 
 _CAPABILITY = frozenset(
     {
@@ -47,91 +51,114 @@ _REFUSALS: Mapping[Exclusion, tuple[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class RoutingPolicy:
-    """Decides, purely: the same view and arms always get the same decision from the same policy."""
+    """Decides, purely: the same view, arms, pricing, draws and recollection always get the same decision."""
 
     model: DifficultyModel
-    price_of_compute: float
-    """λ, in probability of success per unit of money; 0 takes the likeliest arm at any price."""
-    quality_floor: float = 0.0
+    min_quality: float = 0.0
     """The least probability of success to accept while some arm reaches it. A client may ask for more, not
     for less."""
+    exploration_share: float = 0.0
+    """The share of requests whose arm is drawn by lot, among the arms that reach the quality asked for."""
 
-    def decide(self, view: RequestView, arms: Sequence[Arm]) -> Decision:
+    def decide(
+        self,
+        view: RequestView,
+        arms: Sequence[Arm],
+        pricing: Pricing,
+        *,
+        draws: Draws = NO_CHANCE,
+        recollection: Recollection = NOTHING,
+    ) -> Decision:
         """The arm that answers `view`.
 
         Among the arms that `router.filter` leaves and the client can afford, the best value; of equal values
-        the stronger tier's. If that falls short of the floor, the cheapest arm that reaches it, or the
-        likeliest one.
+        the dearer. If that falls short of the quality asked for, the cheapest arm that reaches it, or the
+        likeliest one (`router.staircase`). A tool loop stays on its arm while that is left.
 
         Raises:
             NoArmError: none is left.
         """
-        candidates = self.consider(view, arms)
-        excluded = {name: c.excluded for name, c in candidates.items() if c.excluded is not None}
-        affordable = [arm for arm in arms if arm.name not in excluded]
-        if not affordable:
+        candidates = self.consider(view, arms, pricing, recollection)
+        excluded = {c.arm: c.excluded for c in candidates if c.excluded is not None}
+        open_to = [c for c in candidates if c.excluded is None] if excluded else candidates
+        if not open_to:
             raise _refusal(view, arms, excluded)
-        open_to = [arm for arm in arms if excluded.get(arm.name, Exclusion.MAX_COST) is Exclusion.MAX_COST]
-
-        best = self._best(affordable, candidates)
-        chosen = self._above_floor(best, affordable, candidates, self._floor(view))
-        wished = self._above_floor(self._best(open_to, candidates), open_to, candidates, self._floor(view))
-        reason = _client_reason(view) or _only_reason(excluded, num_arms=len(arms))
-        if reason is None and chosen is not wished:
-            reason = Reason.MAX_COST
+        offer = offer_of(
+            open_to,
+            self.floor(view),
+            is_curtailed=bool(excluded) and Exclusion.UNAVAILABLE in excluded.values(),
+        )
+        rule = ValueRule(pricing, pricing.drawn(draws.price))
+        choice = rule.choose(offer)
+        reason = _forced_reason(view, excluded, num_arms=len(arms))
         if reason is None:
-            reason = Reason.BEST_VALUE if chosen is best else Reason.QUALITY_FLOOR
-        candidate = candidates[chosen.name]
+            if self.exploration_share:
+                choice = explore(choice, rule, offer, share=self.exploration_share, uniform=draws.exploration)
+            reason = _reason(choice, rule, offer, candidates)
+        chosen = open_to[choice.position]
         return Decision(
-            arm=chosen.name,
+            arm=chosen.arm,
             tier=chosen.tier,
             reason=reason,
-            success_probability=candidate.success_probability,
-            expected_cost=candidate.expected_cost,
-            candidates=tuple(candidates.values()),
-            price_of_compute=self.price_of_compute,
-            propensity=1.0,
+            success_probability=chosen.success_probability,
+            expected=chosen.expected,
+            candidates=candidates,
+            offer=offer,
+            position=choice.position,
+            metric=pricing.metric,
+            price_of_compute=rule.price_of_compute,
+            propensity=choice.chance,
             policy_version=POLICY_VERSION,
             artifact_version=self.model.version,
         )
 
-    def consider(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Candidate]:
-        """Every arm with its forecast and what stands against it, by name and in order."""
+    def consider(
+        self, view: RequestView, arms: Sequence[Arm], pricing: Pricing, recollection: Recollection = NOTHING
+    ) -> tuple[Candidate, ...]:
+        """Every arm with its forecast and what stands against it, in order."""
         excluded = exclude(view, arms)
         forecasts = self.model.forecast(view, arms)
-        candidates = {}
+        probabilities = {arm: forecast.success_probability for arm, forecast in forecasts.items()}
+        weighed = recollection.weighed(probabilities)
+        strongest = max([arm.strength for arm in arms], default=0)
+        candidates = []
         for arm in arms:
             cost = expected_cost(view, arm, forecasts[arm.name])
             against = excluded.get(arm.name)
             if against is None and view.max_cost is not None and cost > view.max_cost:
                 against = Exclusion.MAX_COST
-            candidates[arm.name] = Candidate(
-                arm=arm.name,
-                tier=arm.tier,
-                success_probability=forecasts[arm.name].success_probability,
-                expected_cost=cost,
-                excluded=against,
+            spend = Spend(
+                cost=cost,
+                engine_seconds=pricing.engine_seconds.get(arm.name, 0.0),
+                full_share=1.0 if arm.strength == strongest else 0.0,
             )
-        return candidates
+            candidates.append(
+                Candidate(
+                    arm=arm.name,
+                    tier=arm.tier,
+                    success_probability=probabilities[arm.name],
+                    weighed_probability=weighed[arm.name],
+                    expected=spend,
+                    excluded=against,
+                )
+            )
+        pin = recollection.pinned_arm if view.is_tool_loop else None
+        return tuple(candidates) if pin is None else _pinned(candidates, pin)
 
-    def _floor(self, view: RequestView) -> float:
-        return max(self.quality_floor, view.min_quality or 0.0)
+    def floor(self, view: RequestView) -> float:
+        """The least probability of success to accept for `view` while some arm reaches it."""
+        return max(self.min_quality, view.min_quality or 0.0)
 
-    def _best(self, arms: Sequence[Arm], candidates: Mapping[str, Candidate]) -> Arm:
-        return max(arms, key=lambda arm: (candidates[arm.name].value(self.price_of_compute), arm.strength))
 
-    def _above_floor(
-        self, best: Arm, arms: Sequence[Arm], candidates: Mapping[str, Candidate], floor: float
-    ) -> Arm:
-        def probability(arm: Arm) -> float:
-            return candidates[arm.name].success_probability
-
-        if probability(best) >= floor:
-            return best
-        reaching = [arm for arm in arms if probability(arm) >= floor]
-        if reaching:
-            return min(reaching, key=lambda arm: (candidates[arm.name].expected_cost, -arm.strength))
-        return max(arms, key=lambda arm: (probability(arm), arm.strength))
+def offer_of(candidates: Sequence[Candidate], floor: float, *, is_curtailed: bool = False) -> Offer:
+    """These candidates as an offer, in their order; at least one."""
+    return Offer(
+        arms=tuple(
+            [ArmOffer(success_probability=c.weighed_probability, expected=c.expected) for c in candidates]
+        ),
+        quality_floor=floor,
+        is_curtailed=is_curtailed,
+    )
 
 
 def expected_cost(view: RequestView, arm: Arm, forecast: Forecast) -> float:
@@ -143,6 +170,45 @@ def expected_cost(view: RequestView, arm: Arm, forecast: Forecast) -> float:
     return arm.price.cost(
         num_input_tokens=view.num_input_tokens, num_output_tokens=num_tokens * view.num_choices
     )
+
+
+def _pinned(candidates: Sequence[Candidate], arm: str) -> tuple[Candidate, ...]:
+    """`candidates` with `arm` alone left open, where it is open at all."""
+    if not any(c.arm == arm and c.excluded is None for c in candidates):
+        return tuple(candidates)
+    return tuple(
+        c if c.arm == arm or c.excluded is not None else replace(c, excluded=Exclusion.PINNED)
+        for c in candidates
+    )
+
+
+def _forced_reason(view: RequestView, excluded: Mapping[str, Exclusion], *, num_arms: int) -> Reason | None:
+    """Why nothing was left to the value rule, where nothing was."""
+    reason = _client_reason(view) or _only_reason(excluded, num_arms=num_arms)
+    if reason is None and Exclusion.PINNED in excluded.values():
+        return Reason.TOOL_LOOP_PIN
+    return reason
+
+
+def _reason(choice: Choice, rule: ValueRule, offer: Offer, candidates: Sequence[Candidate]) -> Reason:
+    """What moved the choice furthest from the best value of all, the client's limit first."""
+    if choice.is_drawn:
+        return Reason.EXPLORATION
+    if len(offer.arms) < len(candidates):
+        open_to = [c for c in candidates if c.excluded is None]
+        wished = [c for c in candidates if c.excluded in (None, Exclusion.MAX_COST)]
+        wish = wished[rule.choose(offer_of(wished, offer.quality_floor)).position]
+        if wish is not open_to[choice.position]:
+            return Reason.MAX_COST
+    if any(c.weighed_probability != c.success_probability for c in candidates):
+        alone = [
+            replace(c, weighed_probability=c.success_probability) for c in candidates if c.excluded is None
+        ]
+        if rule.choose(offer_of(alone, offer.quality_floor)).position != choice.position:
+            return Reason.SESSION_MEMORY
+    if offer.quality_floor and rule.falls_short(offer):
+        return Reason.QUALITY_FLOOR
+    return Reason.BEST_VALUE
 
 
 def _client_reason(view: RequestView) -> Reason | None:

@@ -20,16 +20,22 @@ from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.engine_log import EngineLog
 from serving.engines.external import ExternalEngine, ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
+from serving.engines.machine import this_machine
 from serving.engines.supervisor import Supervisor
+from serving.gateway.budget_file import BudgetFile
+from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
 from serving.gateway.keys import KeyStore
 from serving.gateway.routes import model_names, operations
 from serving.gateway.service import Service
+from serving.gateway.session import Sessions
+from serving.gateway.steering import Steering
 from serving.ledger.store import Ledger
 from serving.registry.store import Store
 from serving.settings import Settings, TierSettings
 from serving.settings_sources import environment, secret
+from serving.telemetry.budget_series import BudgetSeries
 from serving.telemetry.log import LogWriter
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
@@ -73,13 +79,26 @@ class Gateway:
             on_written=self._metrics.series.ledger_records_written_total.inc,
             on_dropped=self._metrics.series.ledger_records_dropped_total.inc,
         )
+        self._budget = BudgetKeeper(
+            settings.budget,
+            BudgetFile(settings.home / "budget.json"),
+            BudgetSeries(self._metrics.registry),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+        )
         self.service = Service(
             settings=settings,
             fleet=self._fleet,
-            policy=RoutingPolicy(
-                StructuralHeuristic(),
-                price_of_compute=settings.router.price_of_compute,
-                quality_floor=settings.router.quality_floor,
+            steering=Steering(
+                RoutingPolicy(
+                    StructuralHeuristic(),
+                    min_quality=settings.router.min_quality,
+                    exploration_share=settings.router.exploration_share,
+                ),
+                self._budget,
+                Sessions(),
+                monotonic=time.monotonic,
+                rng=random.Random(),
             ),
             client=self._client,
             keys=keys,
@@ -92,6 +111,7 @@ class Gateway:
             new_id=_new_id,
         )
         self.app = self._application()
+        self._machine = this_machine()  # before any engine takes its share
         self._running = AsyncExitStack()
 
     @property
@@ -111,6 +131,7 @@ class Gateway:
             EngineError: an engine cannot be started; the message tells why and what to do.
             RegistryError: a tier's model is not there, or is not what was published.
         """
+        await self._running.enter_async_context(self._budget)
         await self._running.enter_async_context(self._client)
         session = await self._running.enter_async_context(aiohttp.ClientSession())
         try:
@@ -156,7 +177,7 @@ class Gateway:
 
         supervisor = Supervisor(
             name,
-            LlamaCppEngine(tier.engine, num_sharing=self._num_launched),
+            LlamaCppEngine(tier.engine, num_sharing=self._num_launched, machine=self._machine),
             model=model,
             log=EngineLog(self.settings.home / "logs" / f"{name}.log"),
             environ=environment(),

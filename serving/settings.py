@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from serving.budget_settings import BudgetSettings, RouterSettings
 from serving.engines.base import SettingsNode
 from serving.engines.external import ExternalSettings
 from serving.engines.llamacpp import LlamaCppSettings
@@ -75,15 +76,6 @@ class ArmSettings(SettingsNode):
     request: dict[str, Any] = Field(default_factory=dict)
 
 
-class RouterSettings(SettingsNode):
-    """The choice among arms."""
-
-    price_of_compute: float = Field(500.0, ge=0)
-    """λ: how much probability of success one unit of money is worth. 0 always takes the likeliest arm."""
-    quality_floor: float = Field(0.0, ge=0, le=1)
-    """The least probability of success to accept from an arm while another reaches it."""
-
-
 class GatewaySettings(SettingsNode):
     """The HTTP front."""
 
@@ -108,12 +100,13 @@ class Settings(SettingsNode):
     """The whole tree."""
 
     home: Path = Field(default_factory=default_home)
-    """Where the registry, the ledger and the API keys live."""
+    """Where the registry, the ledger, the API keys and the budget's state live."""
     gateway: GatewaySettings = GatewaySettings()
     tiers: dict[Name, TierSettings] = Field(min_length=1)
     arms: tuple[ArmSettings, ...] = ()
     """Where absent: one arm a tier, of the tier's name."""
     router: RouterSettings = RouterSettings()
+    budget: BudgetSettings = BudgetSettings()
     ledger: LedgerSettings = LedgerSettings()
 
     @field_validator("home")

@@ -32,13 +32,18 @@ from prometheus_client import CollectorRegistry
 from router.difficulty import StructuralHeuristic
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, EngineCapabilities
+from serving.gateway.budget_file import BudgetFile
+from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
 from serving.gateway.routes import operations
 from serving.gateway.service import Service
+from serving.gateway.session import Sessions
+from serving.gateway.steering import Steering
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
 from serving.server import http_config
 from serving.settings import Settings
+from serving.telemetry.budget_series import BudgetSeries
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
 from serving.upstream.pool import Pool
@@ -48,6 +53,8 @@ from tests.fakes import MockUpstream
 HI = [{"role": "user", "content": "hi"}]
 PRICES = {"fast": {"input": 0.2, "output": 0.8}, "full": {"input": 1.0, "output": 4.0}}
 DEADLINES = {"connect_s": 1.0, "first_token_s": 5.0, "idle_s": 5.0, "total_s": 20.0}
+NOWHERE = "/nonexistent/tierwise"
+"""A home that nothing is read from and nothing written to, unless a test names one of its own in `settings`."""
 GAUGES = ("tierwise_requests_in_flight", "tierwise_replica_in_flight", "tierwise_queue_length")
 
 
@@ -96,6 +103,7 @@ class LiveGateway:
         urls = {name: [_url(upstream) for upstream in upstreams] for name, upstreams in tiers.items()}
         self.settings = Settings.model_validate(
             {
+                "home": NOWHERE,
                 "gateway": gateway,
                 "tiers": {
                     name: {
@@ -119,10 +127,23 @@ class LiveGateway:
         self.fleet = Fleet(self.settings, [self._pool(name) for name in urls])
         self._upstream_client = UpstreamClient()
         self._ids = count()
+        self.budget = BudgetKeeper(
+            self.settings.budget,
+            BudgetFile(self.settings.home / "budget.json"),
+            BudgetSeries(self.metrics.registry),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+        )
         self.service = Service(
             settings=self.settings,
             fleet=self.fleet,
-            policy=policy or RoutingPolicy(StructuralHeuristic(), price_of_compute=500.0),
+            steering=Steering(
+                policy or RoutingPolicy(StructuralHeuristic()),
+                self.budget,
+                Sessions(),
+                monotonic=time.monotonic,
+                rng=random.Random(0),
+            ),
             client=self._upstream_client,
             keys=keys,
             ledger=self.books,  # type: ignore[arg-type]

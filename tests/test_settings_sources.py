@@ -42,7 +42,8 @@ TREE: dict[str, Any] = {
         },
     },
     "arms": [{"name": "quick", "tier": "fast"}, {"name": "full", "tier": "full", "request": {"top_k": 1}}],
-    "router": {"quality_floor": 0.5},
+    "router": {"min_quality": 0.5},
+    "budget": {"metric": "full_share", "target": 0.3},
     "ledger": {"store_prompts": True},
 }
 
@@ -86,7 +87,7 @@ def test_the_walk_sees_every_node() -> None:
     seen = {kind.__name__ for _, kind in NODES}
     assert seen == {
         *("Settings", "GatewaySettings", "TierSettings", "PriceSettings", "DeadlineSettings", "ArmSettings"),
-        *("RouterSettings", "LedgerSettings", "LlamaCppSettings", "SamplingSettings", "ExternalSettings"),
+        *("RouterSettings", "BudgetSettings", "LedgerSettings", "LlamaCppSettings", "SamplingSettings", "ExternalSettings"),
     }
 
 
@@ -205,7 +206,7 @@ def test_values_are_toml_or_plain_text(text: str, value: Any) -> None:
             "tiers.b c (command line, tiers.b c.price.input): String should match",
         ),
         ({}, {"gateway.drain_s": float("inf")}, "gateway.drain_s"),
-        ({}, {"router.quality_floor": float("nan")}, "router.quality_floor"),
+        ({}, {"router.min_quality": float("nan")}, "router.min_quality"),
     ],
 )
 def test_a_wrong_value_names_its_place_and_source(
@@ -241,7 +242,7 @@ def test_names_have_to_agree(tmp_path: Path, change: dict[str, Any], told: str) 
 
 def test_all_faults_are_told_at_once(config: Path) -> None:
     """One line for each fault, so that a file is put right in one go."""
-    overrides = {"gateway.port": -1, "gateway.hosst": "x", "router.quality_floor": 2}
+    overrides = {"gateway.port": -1, "gateway.hosst": "x", "router.min_quality": 2}
     with pytest.raises(SettingsError) as refused:
         load_settings(config, overrides, {})
     assert len(str(refused.value).splitlines()) == 3

@@ -1,6 +1,7 @@
 """`tierwise route explain`: decides about one prompt as the gateway would, and shows what led there.
 
-No engine is asked: what the tiers can do is taken from their declared defaults, and every replica counts as up.
+No engine is asked: what the tiers can do is taken from their declared defaults, and every replica counts as up. λ is
+the one that a gateway on the same home saved last, where it holds a budget; else the configured one.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,22 +23,28 @@ from router.arms import Arm, Effort
 from router.decision import Candidate, Decision, Exclusion, NoArmError, Reason
 from router.difficulty import StructuralHeuristic
 from router.filter import AUTO, UnknownModelError, resolve_model
+from router.offer import Metric
 from router.policy import RoutingPolicy
+from router.pricing import Pricing
 from router.request import RequestView
 from serving.commands.options import add_settings_options, settings_from
 from serving.gateway.arms import arms_of
+from serving.gateway.budget_file import BudgetFile
+from serving.gateway.budget_keeper import BudgetKeeper
+from serving.settings import Settings
 from serving.settings_sources import SettingsError
+from serving.telemetry.budget_series import BudgetSeries
 
 EXAMPLES = """\
 examples:
   tierwise route "hi"
   tierwise route "Fix it" --turn "My program deadlocks: …" --max-tokens 400
-  tierwise route "hi" --min-quality 0.9 --set router.price_of_compute=100
+  tierwise route "hi" --min-quality 0.9 --price-of-compute 100
   cat question.txt | tierwise route explain - --json
 """
 
 REASONS: Mapping[Reason, str] = {
-    Reason.BEST_VALUE: "it is worth the most: probability of success minus λ times its cost",
+    Reason.BEST_VALUE: "it is worth the most: probability of success minus λ times its price",
     Reason.ONLY_CAPABLE: "no other arm can answer such a request",
     Reason.ONLY_AVAILABLE: "no other arm that could answer has a replica that is up",
     Reason.CLIENT_MODEL: "`model` asks for it",
@@ -44,6 +53,9 @@ REASONS: Mapping[Reason, str] = {
     Reason.QUALITY_FLOOR: "the arm that is worth the most is too likely to fail; this is the cheapest one above the "
     "floor, or the likeliest",
     Reason.MAX_COST: "the arm that is worth the most costs more than the client allows",
+    Reason.SESSION_MEMORY: "the session remembers a harder turn",
+    Reason.TOOL_LOOP_PIN: "it began the tool loop",
+    Reason.EXPLORATION: "it was drawn by lot",
 }
 EXCLUSIONS: Mapping[Exclusion, str] = {
     Exclusion.ENDPOINT: "does not offer the endpoint",
@@ -57,7 +69,15 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
     Exclusion.CLIENT: "not asked for",
     Exclusion.UNAVAILABLE: "no replica is up",
     Exclusion.MAX_COST: "costs more than allowed",
+    Exclusion.PINNED: "another began the tool loop",
 }
+UNITS: Mapping[Metric, tuple[str, float, str]] = {
+    Metric.FULL_SHARE: ("full", 1.0, "request of the strongest tier"),
+    Metric.COST_PER_REQUEST: ("cost / 1000", 1000.0, "unit of money"),
+    Metric.COST_PER_HOUR: ("cost / 1000", 1000.0, "unit of money"),
+    Metric.ENGINE_SECONDS_PER_REQUEST: ("seconds", 1.0, "second of an engine"),
+}
+"""How a price is shown: its heading, how many times itself, and what λ is a price of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +86,15 @@ class Explanation:
 
     candidates: tuple[Candidate, ...]
     contributions: Mapping[str, float]
+    metric: Metric
     price_of_compute: float
-    quality_floor: float
+    min_quality: float
     decision: Decision | None
     refusal: str | None
+
+    def value(self, candidate: Candidate) -> float:
+        """`p − λ·price`."""
+        return candidate.weighed_probability - self.price_of_compute * self.metric.price(candidate.expected)
 
 
 def main(argv: list[str]) -> int:
@@ -82,12 +107,8 @@ def main(argv: list[str]) -> int:
     except (SettingsError, UnknownModelError) as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 2
-    policy = RoutingPolicy(
-        StructuralHeuristic(),
-        price_of_compute=settings.router.price_of_compute,
-        quality_floor=settings.router.quality_floor,
-    )
-    explanation = explain(policy, view, arms)
+    policy = RoutingPolicy(StructuralHeuristic(), min_quality=settings.router.min_quality)
+    explanation = explain(policy, view, arms, pricing_of(settings, args.price_of_compute))
     if args.json:
         print(json.dumps(as_json(explanation), ensure_ascii=False, indent=2))
     else:
@@ -95,18 +116,33 @@ def main(argv: list[str]) -> int:
     return 0 if explanation.decision else 1
 
 
-def explain(policy: RoutingPolicy, view: RequestView, arms: Sequence[Arm]) -> Explanation:
+def pricing_of(settings: Settings, price_of_compute: float | None) -> Pricing:
+    """What compute costs: as a gateway on the same home saved it last, or as configured; or at a given λ."""
+    keeper = BudgetKeeper(
+        settings.budget,
+        BudgetFile(settings.home / "budget.json"),
+        BudgetSeries(CollectorRegistry()),
+        monotonic=time.monotonic,
+        wall_clock=time.time,
+    )
+    if price_of_compute is None:
+        return keeper.pricing
+    return replace(keeper.pricing, price_of_compute=price_of_compute)
+
+
+def explain(policy: RoutingPolicy, view: RequestView, arms: Sequence[Arm], pricing: Pricing) -> Explanation:
     """What `policy` decides about `view`, with all that it looked at."""
     decision, refusal = None, None
     try:
-        decision = policy.decide(view, arms)
+        decision = policy.decide(view, arms, pricing)
     except NoArmError as error:
         refusal = str(error)
     return Explanation(
-        candidates=tuple(policy.consider(view, arms).values()),
+        candidates=policy.consider(view, arms, pricing),
         contributions=policy.model.contributions(view),
-        price_of_compute=policy.price_of_compute,
-        quality_floor=max(policy.quality_floor, view.min_quality or 0.0),
+        metric=pricing.metric,
+        price_of_compute=pricing.price_of_compute,
+        min_quality=policy.floor(view),
         decision=decision,
         refusal=refusal,
     )
@@ -116,7 +152,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as plain members, with each candidate's value."""
     shown = asdict(explanation)
     for candidate, member in zip(explanation.candidates, shown["candidates"], strict=True):
-        member["value"] = candidate.value(explanation.price_of_compute)
+        member["value"] = explanation.value(candidate)
     return shown
 
 
@@ -129,6 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("prompt", nargs="+", help="the last user turn; - reads it from standard input")
     parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
+    parser.add_argument(
+        "--price-of-compute", type=float, metavar="LAMBDA", help="λ, in the place of the one in force"
+    )
     request = parser.add_argument_group("request", "what else it holds")
     request.add_argument(
         "--turn", action="append", default=[], metavar="TEXT", help="an earlier user turn; repeatable"
@@ -180,10 +219,11 @@ def _print(explanation: Explanation, console: Console) -> None:
         console.print(f"[bold green]{escape(decision.arm)}[/] answers: {REASONS[decision.reason]}")
     console.print(_arms_table(explanation))
     console.print(_contributions_table(explanation.contributions))
-    floor = f", quality floor {explanation.quality_floor:g}" if explanation.quality_floor else ""
+    floor = f", at least p = {explanation.min_quality:g}" if explanation.min_quality else ""
+    chance = f", chance {decision.propensity:.2f}" if decision and decision.propensity < 1 else ""
     version = f" · {decision.policy_version}, {decision.artifact_version}" if decision else ""
     console.print(
-        f"λ = {explanation.price_of_compute:g} per unit of money{floor}{version}",
+        f"λ = {explanation.price_of_compute:.4g} per {UNITS[explanation.metric][2]}{floor}{chance}{version}",
         style="dim",
         highlight=False,
     )
@@ -191,8 +231,9 @@ def _print(explanation: Explanation, console: Console) -> None:
 
 def _arms_table(explanation: Explanation) -> Table:
     table = Table("arm", "tier", title="arms", title_justify="left")
-    for heading in ("p(success)", "cost / 1000", "p − λ·cost"):
-        table.add_column(heading, justify="right")
+    heading, times, _ = UNITS[explanation.metric]
+    for title in ("p(success)", heading, "p − λ·price"):
+        table.add_column(title, justify="right")
     table.add_column("")
     for candidate in explanation.candidates:
         is_chosen = explanation.decision is not None and candidate.arm == explanation.decision.arm
@@ -201,8 +242,8 @@ def _arms_table(explanation: Explanation) -> Table:
             escape(candidate.arm),
             escape(candidate.tier),
             f"{candidate.success_probability:.3f}",
-            f"{1000 * candidate.expected_cost:.4f}",
-            f"{candidate.value(explanation.price_of_compute):.3f}",
+            f"{times * explanation.metric.price(candidate.expected):.4f}",
+            f"{explanation.value(candidate):.3f}",
             remark,
             style="bold" if is_chosen else "dim" if candidate.excluded else "",
         )

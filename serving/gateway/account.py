@@ -12,6 +12,7 @@ from router.decision import Candidate, Decision
 from router.request import RequestView
 from serving.gateway.fleet import Tier
 from serving.gateway.protocols.base import AnswerReader
+from serving.gateway.steering import Course
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
 
 MAX_MODEL_CHARS = 200
@@ -25,6 +26,8 @@ class AttemptEntry:
     arm: str
     reader: AnswerReader
     started: float
+    leased: float | None = None
+    """When a replica was free for it."""
     replica: str = ""
     first_byte: float | None = None
     first_token: float | None = None
@@ -53,6 +56,10 @@ class Account:
     reader: AnswerReader | None = None
     """Of the latest attempt: it knows how this protocol says that a stream ends with an error."""
     attempts: list[AttemptRecord] = field(default_factory=list)
+    engine_seconds: float = 0.0
+    """For how long replicas were held, over all attempts."""
+    course: Course | None = None
+    """None until the request is understood."""
     status: int = 500
     error_code: str | None = None
 
@@ -62,7 +69,9 @@ class Account:
         try:
             yield entry
         finally:
-            self.attempts.append(self._record(entry, now()))
+            ended = now()
+            self.attempts.append(self._record(entry, ended))
+            self.engine_seconds += 0.0 if entry.leased is None else ended - entry.leased
 
     @property
     def cost(self) -> float:
@@ -118,7 +127,8 @@ class Account:
             tier=decision.tier if decision else None,
             reason=decision.reason.value if decision else None,
             success_probability=decision.success_probability if decision else None,
-            expected_cost=decision.expected_cost if decision else None,
+            expected_cost=decision.expected.cost if decision else None,
+            metric=decision.metric.value if decision else None,
             price_of_compute=decision.price_of_compute if decision else None,
             propensity=decision.propensity if decision else None,
             policy_version=decision.policy_version if decision else None,
@@ -139,8 +149,11 @@ def _candidates(candidates: tuple[Candidate, ...]) -> str:
         [
             {
                 "arm": candidate.arm,
-                "p": round(candidate.success_probability, 4),
-                "cost": candidate.expected_cost,
+                "p": candidate.success_probability,
+                "weighed": candidate.weighed_probability,
+                "cost": candidate.expected.cost,
+                "seconds": candidate.expected.engine_seconds,
+                "full": candidate.expected.full_share,
                 "excluded": candidate.excluded,
             }
             for candidate in candidates

@@ -26,7 +26,7 @@ def answer_headers(request_id: str, decision: Decision | None, cost: float | Non
     headers = [(b"x-request-id", request_id.encode())]
     if decision is None:
         return headers
-    shown, basis = (decision.expected_cost, b"expected") if cost is None else (cost, b"usage")
+    shown, basis = (decision.expected.cost, b"expected") if cost is None else (cost, b"usage")
     return [
         *headers,
         (b"x-tierwise-tier", decision.tier.encode()),

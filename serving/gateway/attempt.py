@@ -98,7 +98,8 @@ class Attempt:
         self._account.reader = forward.reader
         with self._account.attempt(entry, self._clock), self._classified(entry):
             async with tier.pool.lease(exclude=without) as lease:
-                self._metrics.tier(tier.name).queue_seconds.observe(self._clock() - entry.started)
+                entry.leased = self._clock()
+                self._metrics.tier(tier.name).queue_seconds.observe(entry.leased - entry.started)
                 entry.replica = lease.replica.url
                 try:
                     await self._ask(entry, lease, forward, decision)

@@ -8,13 +8,14 @@ from typing import Final
 
 from router.decision import Decision, Exclusion, NoArmError
 from router.filter import AUTO, UnknownModelError, resolve_model
-from router.policy import RoutingPolicy
 from router.request import RequestView
 from serving.gateway.account import MAX_MODEL_CHARS
 from serving.gateway.attempt import AttemptFailedError
 from serving.gateway.errors import ApiError
 from serving.gateway.fleet import Fleet
 from serving.gateway.protocols.base import Target
+from serving.gateway.protocols.parameters import PITFALLS
+from serving.gateway.steering import Course
 from serving.settings import GatewaySettings
 from serving.upstream.retry import RetryBudget
 
@@ -50,14 +51,12 @@ class Chooser:
     def __init__(
         self,
         fleet: Fleet,
-        policy: RoutingPolicy,
         *,
         settings: GatewaySettings,
         retry_budget: RetryBudget,
         monotonic: Callable[[], float],
     ) -> None:
         self._fleet = fleet
-        self._policy = policy
         self._settings = settings
         self._retry_budget = retry_budget
         self._monotonic = monotonic
@@ -80,7 +79,7 @@ class Chooser:
             raise ApiError(404, f"{error}.", param="model", code="model_not_found") from None
         return view if model == view.model else replace(view, model=model)
 
-    async def decide(self, view: RequestView, failures: Failures) -> Decision:
+    async def decide(self, course: Course, failures: Failures) -> Decision:
         """The arm for a first attempt, or for one more where that is allowed and there is somebody to ask.
 
         Where every arm that could answer is down and one of them is being started again, it is waited for.
@@ -94,7 +93,7 @@ class Chooser:
         is_paid = last is None or not last.was_dispatched
         give_up = self._monotonic() + self._settings.queue_timeout_s
         while True:
-            decision = self._decide_now(view, failures)
+            decision = self._decide_now(course, failures)
             if not is_paid and not self._retry_budget.try_spend(self._monotonic()):
                 raise _none_left(failures)
             is_paid = True
@@ -116,10 +115,10 @@ class Chooser:
             expose_vendor_fields=self._settings.expose_vendor_fields,
         )
 
-    def _decide_now(self, view: RequestView, failures: Failures) -> Decision | None:
+    def _decide_now(self, course: Course, failures: Failures) -> Decision | None:
         """The decision; None where waiting for an engine may help."""
         try:
-            return self._policy.decide(view, self._fleet.arms(failures.replicas))
+            return course.decide(self._fleet.arms(failures.replicas))
         except NoArmError as error:
             down = [arm for arm, why in error.exclusions.items() if why is Exclusion.UNAVAILABLE]
             if not down:
@@ -127,7 +126,7 @@ class Chooser:
         if self._fleet.is_restarting(down, failures.lost):
             return None
         try:
-            return self._policy.decide(view, self._fleet.arms(failures.replicas, even_if_sick=True))
+            return course.decide(self._fleet.arms(failures.replicas, even_if_sick=True))
         except NoArmError:
             raise _none_left(failures) from None
 
@@ -149,6 +148,8 @@ def _none_left(failures: Failures) -> ApiError:
 
 def _refused(error: NoArmError) -> ApiError:
     """400: no arm can do what the request asks; the message says what each one lacks."""
+    if error.param in PITFALLS:
+        return ApiError(400, PITFALLS[error.param], param=error.param, code="unsupported_value")
     is_overflow = Exclusion.CONTEXT in error.exclusions.values()
     code = "context_length_exceeded" if is_overflow else "unsupported_parameter"
     return ApiError(400, str(error), param=error.param, code=code)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.policy import RoutingPolicy
 from router.request import RequestView
 from serving.gateway.account import Account
 from serving.gateway.answer_headers import answer_headers
@@ -20,6 +19,7 @@ from serving.gateway.fleet import Fleet
 from serving.gateway.keys import KeyStore
 from serving.gateway.levers import read_levers, request_id_of
 from serving.gateway.protocols.base import ProtocolAdapter
+from serving.gateway.steering import Steering
 from serving.ledger.store import Ledger
 from serving.settings import Settings
 from serving.telemetry.log import LogWriter
@@ -38,7 +38,7 @@ class Service:
         *,
         settings: Settings,
         fleet: Fleet,
-        policy: RoutingPolicy,
+        steering: Steering,
         client: UpstreamClient,
         keys: KeyStore | None,
         ledger: Ledger,
@@ -51,8 +51,9 @@ class Service:
     ) -> None:
         self._settings = settings
         self._fleet = fleet
+        self._steering = steering
         self._chooser = Chooser(
-            fleet, policy, settings=settings.gateway, retry_budget=retry_budget, monotonic=monotonic
+            fleet, settings=settings.gateway, retry_budget=retry_budget, monotonic=monotonic
         )
         self._client = client
         self._keys = keys
@@ -149,10 +150,12 @@ class Service:
     ) -> None:
         """Decide and attempt; and again without what has failed, while nothing is sent and the budget allows."""
         attempt = Attempt(exchange, account, self._client, self._metrics, self._monotonic)
+        account.course = course = self._steering.course(view, account.key)
         failures = Failures()
         self._retry_budget.note_request(account.arrived)
         while True:
-            account.decision = decision = await self._chooser.decide(view, failures)
+            account.decision = decision = await self._chooser.decide(course, failures)
+            course.follow(decision)
             self._metrics.decided(decision.arm, decision.reason)
             forward = adapter.forward(raw, fields, self._chooser.target(view, decision))
             try:
@@ -177,6 +180,8 @@ class Service:
 
     def _close(self, account: Account) -> None:
         ended = self._monotonic()
+        if account.course is not None:
+            account.course.end(account.attempts, engine_seconds=account.engine_seconds)
         record = account.record(ended, store_prompt=self._settings.ledger.store_prompts)
         for attempt in account.attempts:
             self._metrics.attempt_ended(attempt, is_streaming=account.is_streaming)

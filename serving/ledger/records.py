@@ -80,7 +80,10 @@ class DecisionRecord:
     reason: str | None
     success_probability: float | None
     expected_cost: float | None
+    metric: str | None
+    """What λ prices: one of the budget's metrics."""
     price_of_compute: float | None
+    """λ as the request drew it."""
     propensity: float | None
     policy_version: str | None
     artifact_version: str | None

@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeDecorator
 from serving.ledger.credentials import mask_credentials
 from serving.ledger.records import AttemptRecord, DecisionRecord, Usage
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 Row = dict[str, Any]
 
@@ -93,6 +93,7 @@ decisions = Table(
     Column("reason", Text),
     Column("success_probability", Double),
     Column("expected_cost", Money),
+    Column("metric", Text),
     Column("price_of_compute", Double),
     Column("propensity", Double),
     Column("policy_version", Text),

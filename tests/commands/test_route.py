@@ -73,9 +73,27 @@ def test_levers_and_earlier_turns(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_setting_the_price_of_compute(capsys: pytest.CaptureFixture[str]) -> None:
-    """λ comes from the settings, so `--set` shows what another one would do."""
-    assert route.main([HARD, "--json", "--set", "router.price_of_compute=1e6"]) == 0
-    assert json.loads(capsys.readouterr().out)["decision"]["arm"] == "fast"
+    """λ comes from the settings where no gateway has saved one, and an option shows what another one would do."""
+    for option in (["--set", "budget.price_of_compute=1e6"], ["--price-of-compute", "1e6"]):
+        assert route.main([HARD, "--json", *option]) == 0
+        assert json.loads(capsys.readouterr().out)["decision"]["arm"] == "fast"
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"), [("full_share", "strongest tier"), ("engine_seconds_per_request", "second")]
+)
+def test_a_price_in_the_budgets_metric(metric: str, unit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """λ prices what the budget counts, and the table says what that is."""
+    options = ["--set", f"budget.metric={metric}", "--set", "budget.target=0.3", "--price-of-compute", "0.9"]
+    assert route.main([HARD, "--json", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    full = next(candidate for candidate in told["candidates"] if candidate["arm"] == "full")
+    price = full["expected"]["full_share"] if metric == "full_share" else full["expected"]["engine_seconds"]
+    assert full["value"] == pytest.approx(full["weighed_probability"] - 0.9 * price)
+    assert route.main([HARD, *options]) == 0
+    assert (
+        f"λ = 0.9 per {'request of the ' if metric == 'full_share' else ''}{unit}" in capsys.readouterr().out
+    )
 
 
 def test_prompt_from_standard_input(

@@ -49,6 +49,7 @@ def decision(
         reason="best_value",
         success_probability=p_fast,
         expected_cost=costs[arm],
+        metric="cost_per_request",
         price_of_compute=0.0,
         propensity=1.0,
         policy_version="p",

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from router.decision import Candidate, Decision, Exclusion, Reason
+from router.offer import ArmOffer, Metric, Offer, Spend
 from router.request import RequestView
 from serving.gateway.account import Account, AttemptEntry
 from serving.gateway.errors import ApiError
@@ -141,17 +142,34 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
         tier="full",
         reason=Reason.ONLY_AVAILABLE,
         success_probability=0.9,
-        expected_cost=0.001,
+        expected=Spend(cost=0.001, engine_seconds=0.0, full_share=1.0),
         candidates=(
-            Candidate(arm="full", tier="full", success_probability=0.91239, expected_cost=0.001),
+            Candidate(
+                arm="full",
+                tier="full",
+                success_probability=0.91239,
+                weighed_probability=0.91239,
+                expected=Spend(cost=0.001, engine_seconds=0.0, full_share=1.0),
+            ),
             Candidate(
                 arm="fast",
                 tier="fast",
                 success_probability=0.5,
-                expected_cost=0.0001,
+                weighed_probability=0.25,
+                expected=Spend(cost=0.0001, engine_seconds=1.5, full_share=0.0),
                 excluded=Exclusion.UNAVAILABLE,
             ),
         ),
+        offer=Offer(
+            arms=(
+                ArmOffer(
+                    success_probability=0.91239,
+                    expected=Spend(cost=0.001, engine_seconds=0.0, full_share=1.0),
+                ),
+            )
+        ),
+        position=0,
+        metric=Metric.COST_PER_REQUEST,
         price_of_compute=500.0,
         propensity=1.0,
         policy_version="p",
@@ -161,7 +179,23 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
     assert record.prompt == ("secret task" if store_prompt else None)
     assert len(record.model) == 200
     assert json.loads(record.candidates) == [
-        {"arm": "full", "p": 0.9124, "cost": 0.001, "excluded": None},
-        {"arm": "fast", "p": 0.5, "cost": 0.0001, "excluded": "unavailable"},
+        {
+            "arm": "full",
+            "p": 0.91239,
+            "weighed": 0.91239,
+            "cost": 0.001,
+            "seconds": 0.0,
+            "full": 1.0,
+            "excluded": None,
+        },
+        {
+            "arm": "fast",
+            "p": 0.5,
+            "weighed": 0.25,
+            "cost": 0.0001,
+            "seconds": 1.5,
+            "full": 0.0,
+            "excluded": "unavailable",
+        },
     ]
     assert ("secret" in repr(record)) is store_prompt

@@ -21,7 +21,7 @@ from serving.ledger.database import (
     open_engine,
 )
 from serving.ledger.records import DecisionRecord
-from serving.ledger.tables import decision_row
+from serving.ledger.tables import SCHEMA_VERSION, decision_row
 
 Row = dict[str, Any]
 
@@ -60,7 +60,7 @@ def test_it_is_made_private_and_in_wal_mode(path: Path, database: LedgerDatabase
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert query(path, "PRAGMA journal_mode") == [("wal",)]
-    assert query(path, "SELECT value FROM meta WHERE name = 'schema'") == [(1,)]
+    assert query(path, "SELECT value FROM meta WHERE name = 'schema'") == [(SCHEMA_VERSION,)]
 
 
 def test_a_batch_is_written_once_though_the_commits_answer_was_lost(

@@ -12,7 +12,7 @@ import pytest
 from serving.ledger.database import LedgerDatabase, LedgerError, ledger_url
 from serving.ledger.query import open_for_reading, tail
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
-from serving.ledger.tables import attempt_row, attempts, decision_row
+from serving.ledger.tables import SCHEMA_VERSION, attempt_row, attempts, decision_row
 
 MakeDecision = Callable[..., DecisionRecord]
 MakeAttempt = Callable[..., AttemptRecord]
@@ -120,7 +120,7 @@ def test_a_ledger_of_another_schema_is_not_guessed_at(tmp_path: Path, make_decis
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
         connection.execute("UPDATE meta SET value = 99 WHERE name = 'schema'")
     with (
-        pytest.raises(LedgerError, match="schema 99 and this program reads schema 1"),
+        pytest.raises(LedgerError, match=f"schema 99 and this program reads schema {SCHEMA_VERSION}"),
         open_for_reading(ledger_url(None, tmp_path)),
     ):
         pass

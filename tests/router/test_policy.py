@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from router.arms import Arm, Capabilities, Effort, Price
-from router.decision import Exclusion, NoArmError, Reason
+from router.decision import Decision, Exclusion, NoArmError, Reason
 from router.difficulty import Forecast, StructuralHeuristic
+from router.offer import Metric
 from router.policy import RoutingPolicy
+from router.pricing import Draws, Pricing
 from router.request import RequestView
+from router.session import Recollection
 
 DEFAULT_PRICE_OF_COMPUTE = 500.0
 HI = RequestView(endpoint="chat", model="auto", turns=("hi",), num_chars=2)
@@ -55,17 +58,28 @@ class Grid:
 
 @dataclass(frozen=True)
 class Case:
-    """Arms with their misses, a floor, and what the client allows."""
+    """Arms with their misses and what each takes, a floor, a metric, and what the client allows."""
 
     arms: tuple[Arm, ...]
     misses: Mapping[str, float]
+    seconds: Mapping[str, float]
     floor: float
+    metric: Metric
     view: RequestView
 
-    def cost(self, *, h: float, price_of_compute: float) -> float:
-        model = Grid(h, self.misses)
-        policy = RoutingPolicy(model, price_of_compute=price_of_compute, quality_floor=self.floor)
-        return policy.decide(self.view, self.arms).expected_cost
+    def decide(self, *, h: float, price_of_compute: float, **more: Any) -> Decision:
+        return RoutingPolicy(Grid(h, self.misses), self.floor).decide(
+            self.view, self.arms, self.pricing(price_of_compute), **more
+        )
+
+    def pricing(self, price_of_compute: float, spread: float = 0.0) -> Pricing:
+        return Pricing(
+            price_of_compute=price_of_compute, metric=self.metric, engine_seconds=self.seconds, spread=spread
+        )
+
+    def price(self, *, h: float, price_of_compute: float) -> float:
+        """What the chosen arm is expected to take of what the metric counts."""
+        return self.metric.price(self.decide(h=h, price_of_compute=price_of_compute).expected)
 
 
 sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
@@ -86,7 +100,9 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(
         arms=arms,
         misses={arm.name: draw(sixty_fourths) for arm in arms},
+        seconds={arm.name: draw(st.integers(0, 8).map(float)) for arm in arms},
         floor=draw(sixty_fourths),
+        metric=draw(st.sampled_from(Metric)),
         view=replace(HI, max_cost=max_cost, min_quality=draw(st.none() | sixty_fourths)),
     )
 
@@ -95,45 +111,109 @@ def cases(draw: st.DrawFn) -> Case:
 def test_harder_never_gets_a_cheaper_arm(
     case: Case, one: float, other: float, price_of_compute: float
 ) -> None:
-    """At the same λ, floor and limits, a harder request's arm costs at least an easier one's."""
+    """At one λ, floor and limit, a harder request's arm takes at least what an easier one's does, in the metric."""
     easy, hard = sorted((one, other))
-    assert case.cost(h=easy, price_of_compute=price_of_compute) <= case.cost(
+    assert case.price(h=easy, price_of_compute=price_of_compute) <= case.price(
         h=hard, price_of_compute=price_of_compute
     )
 
 
 @given(cases(), sixty_fourths, prices_of_compute, prices_of_compute)
-def test_dearer_compute_never_raises_cost(case: Case, h: float, one: float, other: float) -> None:
-    """Raising λ never raises the expected cost of a decision."""
+def test_dearer_compute_never_takes_more(case: Case, h: float, one: float, other: float) -> None:
+    """Raising λ never raises what a decision is expected to take, in the metric that λ prices."""
     low, high = sorted((one, other))
-    assert case.cost(h=h, price_of_compute=high) <= case.cost(h=h, price_of_compute=low)
+    assert case.price(h=h, price_of_compute=high) <= case.price(h=h, price_of_compute=low)
 
 
 @given(cases(), sixty_fourths, prices_of_compute)
 def test_excluded_is_never_chosen_and_every_arm_is_accounted_for(
     case: Case, h: float, price_of_compute: float
 ) -> None:
-    """The chosen arm has nothing against it, and each arm appears once, in order."""
-    decision = RoutingPolicy(Grid(h, case.misses), price_of_compute, case.floor).decide(case.view, case.arms)
+    """The chosen arm has nothing against it, and each arm appears once, in order; the offer is of those left."""
+    decision = case.decide(h=h, price_of_compute=price_of_compute)
     assert [c.arm for c in decision.candidates] == [arm.name for arm in case.arms]
     (chosen,) = (c for c in decision.candidates if c.arm == decision.arm)
     assert chosen.excluded is None
-    assert (chosen.tier, chosen.expected_cost) == (decision.tier, decision.expected_cost)
+    assert (chosen.tier, chosen.expected) == (decision.tier, decision.expected)
+    assert len(decision.offer.arms) == sum(c.excluded is None for c in decision.candidates)
+    assert decision.offer.arms[decision.position].expected == decision.expected
 
 
-@given(cases(), sixty_fourths, prices_of_compute)
-def test_replay_is_identical(case: Case, h: float, price_of_compute: float) -> None:
-    """A new policy with the same numbers decides the same about the same view and arms, in every field."""
+@given(cases(), sixty_fourths, prices_of_compute, st.floats(0, 1, exclude_max=True))
+def test_replay_is_identical(case: Case, h: float, price_of_compute: float, uniform: float) -> None:
+    """The same numbers decide the same in every field; the λ that was recorded decides the same without the draw."""
+    policy = RoutingPolicy(Grid(h, dict(case.misses)), case.floor)
+    pricing = case.pricing(price_of_compute, spread=0.1)
     first, second = (
-        RoutingPolicy(Grid(h, dict(case.misses)), price_of_compute, case.floor).decide(case.view, case.arms)
-        for _ in range(2)
+        policy.decide(case.view, case.arms, pricing, draws=Draws(price=uniform)) for _ in range(2)
     )
     assert first == second
+    replayed = policy.decide(case.view, case.arms, case.pricing(first.price_of_compute))
+    assert replace(replayed, propensity=first.propensity) == first
+
+
+@given(cases(), sixty_fourths, prices_of_compute, st.sampled_from([0.0, 0.25]))
+@settings(max_examples=30, deadline=None)
+def test_propensity_is_the_share_of_draws(
+    case: Case, h: float, price_of_compute: float, exploration_share: float
+) -> None:
+    """Over all draws, an arm is chosen as often as the propensity recorded with it says."""
+    policy = RoutingPolicy(Grid(h, case.misses), case.floor, exploration_share)
+    pricing = case.pricing(price_of_compute, spread=0.5)
+    num_draws = 16
+    middles = [(i + 0.5) / num_draws for i in range(num_draws)]
+    chosen = [
+        policy.decide(case.view, case.arms, pricing, draws=Draws(price=price, exploration=exploration))
+        for price in middles
+        for exploration in (middles if exploration_share else [1.0])
+    ]
+    for decision in chosen:
+        share = sum(other.arm == decision.arm for other in chosen) / len(chosen)
+        assert decision.propensity == pytest.approx(share, abs=1.5 / num_draws)
+
+
+@given(cases(), sixty_fourths, sixty_fourths, prices_of_compute, st.floats(0, 1))
+def test_memory_of_a_harder_turn_never_gets_a_cheaper_arm(
+    case: Case, one: float, other: float, price_of_compute: float, weight: float
+) -> None:
+    """A session that remembers a harder turn takes at least what the turn by itself would, and says so."""
+    easy, hard = sorted((one, other))
+    remembered = {arm.name: 1 - hard * case.misses[arm.name] for arm in case.arms}
+    alone = case.decide(h=easy, price_of_compute=price_of_compute)
+    held = case.decide(
+        h=easy,
+        price_of_compute=price_of_compute,
+        recollection=Recollection(probabilities=remembered, weight=weight),
+    )
+    assert case.metric.price(held.expected) >= case.metric.price(alone.expected)
+    # Within the floating-point error of the mixture: a tie may fall either way.
+    if held.arm != alone.arm:
+        assert held.reason in {Reason.SESSION_MEMORY, Reason.MAX_COST}
+    assert [c.success_probability for c in held.candidates] == [
+        c.success_probability for c in alone.candidates
+    ]
+
+
+@given(cases(), sixty_fourths, prices_of_compute, st.integers(0, 4))
+def test_a_tool_loop_stays_on_its_arm(case: Case, h: float, price_of_compute: float, number: int) -> None:
+    """A request in a tool loop gets the arm that began it where that is left, at any λ; any other request does not."""
+    pinned = f"arm{number}"
+    usual = case.decide(h=h, price_of_compute=price_of_compute)
+    recollection = Recollection(pinned_arm=pinned)
+    assert case.decide(h=h, price_of_compute=price_of_compute, recollection=recollection) == usual
+    looping = replace(case, view=replace(case.view, is_tool_loop=True))
+    decision = looping.decide(h=h, price_of_compute=price_of_compute, recollection=recollection)
+    is_open = any(c.arm == pinned and c.excluded is None for c in usual.candidates)
+    assert decision.arm == (pinned if is_open else usual.arm)
+    if is_open:
+        assert decision.propensity == 1.0
+        assert len(decision.offer.arms) == 1
 
 
 WEAK, STRONG = make_arm("weak", 0, 1), make_arm("strong", 1, 4)
 GRID = Grid(0.5, {"weak": 1.0, "strong": 0.25})  # p = 0.5 and 0.875
 NO_TOOLS = Capabilities(context_tokens=4096, tools=False)
+FREE = Pricing(price_of_compute=0.0)
 
 
 @pytest.mark.parametrize(
@@ -180,15 +260,72 @@ def test_each_reason(
     arms: tuple[Arm, ...],
 ) -> None:
     """Every reason is reached, and only where it says the truth."""
-    policy = RoutingPolicy(GRID, price_of_compute, floor)
-    decision = policy.decide(replace(HI, **view), arms)
+    policy = RoutingPolicy(GRID, floor)
+    decision = policy.decide(replace(HI, **view), arms, Pricing(price_of_compute=price_of_compute))
     assert (decision.reason, decision.arm) == (reason, arm)
 
 
 def test_no_reason_is_without_a_test() -> None:
     """The table above has a row for each member of the closed list."""
     (mark,) = (mark for mark in test_each_reason.pytestmark if mark.name == "parametrize")
-    assert {row[0] for row in mark.args[1]} == set(Reason)
+    assert {row[0] for row in mark.args[1]} | {
+        Reason.SESSION_MEMORY,
+        Reason.TOOL_LOOP_PIN,
+        Reason.EXPLORATION,
+    } == set(Reason)
+
+
+def test_the_past_and_the_lot_have_their_reasons() -> None:
+    """What a memory, a pin and a lot change is named after them, and the propensity is that of the lot."""
+    cheap = Pricing(price_of_compute=0.2)
+    policy = RoutingPolicy(Grid(0.5, {"weak": 0.5, "strong": 0.25}), exploration_share=0.1)
+    arms = (WEAK, STRONG)
+    assert policy.decide(HI, arms, cheap).arm == "weak"
+    hard = Recollection(probabilities={"weak": 0.0, "strong": 1.0}, weight=0.7)
+    decision = policy.decide(HI, arms, cheap, recollection=hard)
+    assert (decision.arm, decision.reason) == ("strong", Reason.SESSION_MEMORY)
+    pin = Recollection(pinned_arm="strong")
+    decision = policy.decide(replace(HI, is_tool_loop=True), arms, cheap, recollection=pin)
+    assert (decision.arm, decision.reason, decision.propensity) == ("strong", Reason.TOOL_LOOP_PIN, 1.0)
+    assert decision.candidates[0].excluded is Exclusion.PINNED
+    decision = policy.decide(HI, arms, cheap, draws=Draws(exploration=0.07))
+    assert (decision.arm, decision.reason) == ("strong", Reason.EXPLORATION)
+    assert decision.propensity == pytest.approx(0.05)
+    decision = policy.decide(HI, arms, cheap, draws=Draws(exploration=0.5))
+    assert (decision.arm, decision.reason) == ("weak", Reason.BEST_VALUE)
+    assert decision.propensity == pytest.approx(0.95)
+
+
+def test_the_lot_respects_the_quality_asked_for() -> None:
+    """No arm below the floor is drawn; with one arm above it there is nothing to draw."""
+    policy = RoutingPolicy(GRID, exploration_share=1.0)
+    decision = policy.decide(replace(HI, min_quality=0.8), (WEAK, STRONG), FREE, draws=Draws(exploration=0.0))
+    assert (decision.arm, decision.propensity) == ("strong", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "arm"),
+    [
+        (Metric.COST_PER_REQUEST, "weak"),  # 0.375 more for 3 of money
+        (Metric.COST_PER_HOUR, "weak"),
+        (Metric.FULL_SHARE, "strong"),  # 0.375 more for 1 request of the strongest tier
+        (Metric.ENGINE_SECONDS_PER_REQUEST, "strong"),  # 0.375 more for 0.5 s
+    ],
+)
+def test_each_metric_has_its_own_price(metric: Metric, arm: str) -> None:
+    """At λ = 0.3 per unit it is the metric that says whether going up is worth it."""
+    pricing = Pricing(price_of_compute=0.3, metric=metric, engine_seconds={"weak": 1.0, "strong": 1.5})
+    decision = RoutingPolicy(GRID).decide(HI, (WEAK, STRONG), pricing)
+    assert (decision.arm, decision.metric) == (arm, metric)
+    assert [c.expected.full_share for c in decision.candidates] == [0.0, 1.0]
+
+
+def test_what_is_down_curtails_the_offer() -> None:
+    """Candidates that are excluded are not in the offer; one that is down says that it tells nothing of what comes."""
+    both = RoutingPolicy(GRID).decide(HI, (WEAK, STRONG), FREE)
+    assert (len(both.offer.arms), both.position, both.offer.is_curtailed) == (2, 1, False)
+    one = RoutingPolicy(GRID).decide(HI, (WEAK, replace(STRONG, is_available=False)), FREE)
+    assert (len(one.offer.arms), one.position, one.offer.is_curtailed) == (1, 0, True)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +372,7 @@ def test_no_arm_says_what_stands_in_the_way(
     """The refusal names the parameter that stands against the arm which came nearest, and every arm's
     exclusion."""
     with pytest.raises(NoArmError) as caught:
-        RoutingPolicy(GRID, 0.0).decide(replace(HI, **view), arms)
+        RoutingPolicy(GRID).decide(replace(HI, **view), arms, FREE)
     assert (caught.value.param, caught.value.exclusions) == (param, exclusions)
 
 
@@ -243,7 +380,7 @@ def test_cost_is_bounded_by_max_tokens_and_multiplied_by_n() -> None:
     """Three answers of at most 10 tokens at 4 a million, and a prompt of 16.5 tokens at 2 a million."""
     arm = replace(WEAK, price=Price(input=2, output=4))
     view = replace(HI, max_output_tokens=10, num_choices=3)
-    assert RoutingPolicy(GRID, 0.0).decide(view, (arm,)).expected_cost == pytest.approx(
+    assert RoutingPolicy(GRID).decide(view, (arm,), FREE).expected.cost == pytest.approx(
         (2 * 16.5 + 4 * 30) / 1e6
     )
 
@@ -256,23 +393,22 @@ FULL = replace(STRONG, name="full", tier="full", price=Price(input=1.0, output=4
 def test_defaults_send_small_talk_fast_and_hard_tasks_full(price_of_compute: float) -> None:
     """With the heuristic and the shipped prices and λ, with room to both sides, the obvious cases go where
     they should."""
-    policy = RoutingPolicy(StructuralHeuristic(), price_of_compute)
+    policy, pricing = RoutingPolicy(StructuralHeuristic()), Pricing(price_of_compute=price_of_compute)
     for text in EASY:
-        assert policy.decide(replace(HI, turns=(text,), num_chars=len(text)), (FAST, FULL)).arm == "fast", (
-            text
-        )
+        view = replace(HI, turns=(text,), num_chars=len(text))
+        assert policy.decide(view, (FAST, FULL), pricing).arm == "fast", text
     for text in HARD:
         for turns in ((text,), (text, "continue"), (text.upper(),)):
             view = replace(HI, turns=turns, num_chars=sum(map(len, turns)))
-            assert policy.decide(view, (FAST, FULL)).arm == "full", turns
+            assert policy.decide(view, (FAST, FULL), pricing).arm == "full", turns
 
 
 @given(st.lists(st.sampled_from(HARD[0].split()), max_size=25), st.integers(1, 2000))
 def test_more_of_a_task_never_gets_a_cheaper_arm(words: list[str], price_of_compute: int) -> None:
     """With the heuristic, at equal length and output, a task with more to it goes at least as high."""
-    policy = RoutingPolicy(StructuralHeuristic(), float(price_of_compute))
+    policy, pricing = RoutingPolicy(StructuralHeuristic()), Pricing(price_of_compute=float(price_of_compute))
     fixed = replace(HI, num_chars=500, max_output_tokens=8)
     part = replace(fixed, turns=(" ".join(words),))
     whole = replace(fixed, turns=(" ".join(words + HARD[1].split()),))
-    costs = [policy.decide(view, (FAST, FULL)).expected_cost for view in (part, whole)]
+    costs = [policy.decide(view, (FAST, FULL), pricing).expected.cost for view in (part, whole)]
     assert costs == sorted(costs)

@@ -27,6 +27,7 @@ DECISION = DecisionRecord(
     reason="best_value",
     success_probability=0.9,
     expected_cost=0.1,
+    metric="cost_per_request",
     price_of_compute=500.0,
     propensity=1.0,
     policy_version="p1",

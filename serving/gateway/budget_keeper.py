@@ -1,0 +1,204 @@
+"""Keeps the budget while the gateway runs: hears of every decision and its end, ticks, and saves what it has learned.
+
+The arithmetic is `router.budget`'s. Here are its clock, its task and its file. Everything but the writing of the file
+happens in the event loop, in well under a millisecond a tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Self
+
+from router.budget import BudgetController, BudgetState, StateMismatchError
+from router.decision import Decision
+from router.offer import Spend
+from router.pricing import Pricing
+from serving.budget_settings import BudgetSettings
+from serving.gateway.budget_file import BudgetFile
+from serving.telemetry.budget_series import BudgetSeries
+
+TICK_S: Final = 1.0
+SAVE_EVERY_S: Final = 5.0
+NUM_REMEMBERED: Final = 200.0
+"""An arm's expected seconds are the mean over about so many of its last answers."""
+
+_log = logging.getLogger(__name__)
+
+
+class BudgetKeeper:
+    """The budget of one gateway process. Entered, it ticks and saves until it is left.
+
+    Args:
+        configured: the `[budget]` node. A change made while the gateway ran (`change`) outlives a restart, unless the
+            node itself was changed meanwhile: whoever spoke last is obeyed.
+        file: where the state is kept.
+        series: the metrics.
+        monotonic: seconds, on a clock that never runs back.
+        wall_clock: Unix time; says how long the gateway was away.
+    """
+
+    def __init__(
+        self,
+        configured: BudgetSettings,
+        file: BudgetFile,
+        series: BudgetSeries,
+        *,
+        monotonic: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._configured = configured
+        self._file = file
+        self._series = series
+        self._monotonic = monotonic
+        self._wall_clock = wall_clock
+        self._engine_seconds: dict[str, float] = {}
+        self._num_answers: dict[str, float] = {}
+        self._terms = configured
+        self._controller = self._new_controller()
+        self._is_saved = True
+        self._ticking: asyncio.Task[None]
+        self._restore()
+        self._settle()
+
+    async def __aenter__(self) -> Self:
+        self._ticking = asyncio.create_task(self._run(), name="budget")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ticking.cancel()
+        await asyncio.wait({self._ticking})
+        await asyncio.to_thread(self._file.write, self._plain())
+
+    @property
+    def terms(self) -> BudgetSettings:
+        """What is in force."""
+        return self._terms
+
+    @property
+    def state(self) -> BudgetState | None:
+        """What the controller said last; None where nothing is held."""
+        return self._controller.state if self._controller else None
+
+    @property
+    def pricing(self) -> Pricing:
+        """What compute costs now."""
+        return self._pricing
+
+    def change(self, terms: BudgetSettings) -> None:
+        """Put other terms in force, at once. λ goes on from where it is, where it still means the same."""
+        config = terms.config()
+        before, self._terms = self._terms, terms
+        if config is None or self._controller is None:
+            self._controller = self._new_controller()
+        else:
+            self._controller.configure(config)
+        if before.metric is not terms.metric:
+            self._series.forget()
+        self._is_saved = False
+        self.tick()
+
+    def decided(self, decision: Decision) -> None:
+        """A request was decided; to be told once a request, of its first decision."""
+        if self._controller is None:
+            return
+        self._controller.observe_decision(self._monotonic(), decision.offer, chosen=decision.position)
+        self._is_saved = False
+
+    def ended(self, arm: str | None, *, expected: Spend, realised: Spend) -> None:
+        """A request ended.
+
+        Args:
+            arm: the one that answered, by its only attempt; None where it was otherwise.
+            expected: of the decision that `decided` was told of.
+            realised: what all attempts took.
+        """
+        if arm is not None:
+            self._observe_seconds(arm, realised.engine_seconds)
+        if self._controller is not None:
+            self._controller.observe_spend(self._monotonic(), expected=expected, realised=realised)
+            self._is_saved = False
+
+    def tick(self) -> None:
+        """Let the controller set λ."""
+        if self._controller is not None:
+            self._controller.tick(self._monotonic())
+        self._settle()
+
+    async def _run(self) -> None:
+        since_save_s = 0.0
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                self.tick()
+            except Exception:  # noqa: BLE001  requests go on at the λ that is in force, whatever is wrong with the next one
+                _log.exception("the budget's tick failed; λ stays where it is")
+            since_save_s += TICK_S
+            if since_save_s >= SAVE_EVERY_S and not self._is_saved:
+                since_save_s, self._is_saved = 0.0, True
+                await asyncio.to_thread(self._file.write, self._plain())
+
+    def _settle(self) -> None:
+        """Make what the controller says the price of the next requests, and show it."""
+        state = self.state
+        self._pricing = Pricing(
+            price_of_compute=self._terms.initial_price if state is None else state.price_of_compute,
+            metric=self._terms.metric,
+            engine_seconds=self._engine_seconds,
+            spread=0.0 if state is None else state.spread,
+        )
+        self._series.show(
+            self._terms.metric,
+            price_of_compute=self._pricing.price_of_compute,
+            quality_floor=self._terms.quality_floor,
+            state=state,
+        )
+
+    def _observe_seconds(self, arm: str, seconds: float) -> None:
+        num = self._num_answers[arm] = min(self._num_answers.get(arm, 0.0) + 1, NUM_REMEMBERED)
+        mean = self._engine_seconds.get(arm, 0.0)
+        self._engine_seconds[arm] = mean + (seconds - mean) / num
+
+    def _new_controller(self) -> BudgetController | None:
+        config = self._terms.config()
+        return None if config is None else BudgetController(config, now=self._monotonic())
+
+    def _plain(self) -> dict[str, Any]:
+        controller = self._controller
+        return {
+            "saved_at": self._wall_clock(),
+            "configured": self._configured.model_dump(mode="json"),
+            "terms": self._terms.model_dump(mode="json"),
+            "engine_seconds": self._engine_seconds,
+            "num_answers": self._num_answers,
+            "controller": None if controller is None else controller.plain(self._monotonic()),
+        }
+
+    def _restore(self) -> None:
+        """Take up what was saved, as far as it belongs to these terms; the rest begins anew, and the log says why."""
+        saved = self._file.read()
+        if saved is None:
+            return
+        try:
+            if saved["configured"] == self._configured.model_dump(mode="json"):
+                self._terms = BudgetSettings.model_validate(saved["terms"])
+            self._engine_seconds.update(_numbers(saved["engine_seconds"]))
+            self._num_answers.update(_numbers(saved["num_answers"]))
+            self._controller = self._restored_controller(saved)
+        except (StateMismatchError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            _log.warning("the budget's saved state does not fit and begins anew: %s", reason)
+            self._controller = self._new_controller()
+
+    def _restored_controller(self, saved: Mapping[str, Any]) -> BudgetController | None:
+        config = self._terms.config()
+        if config is None or saved["controller"] is None:
+            return self._new_controller()
+        # The clock of offers and rates went on while the gateway was away; one that was set back did not run.
+        away_s = max(0.0, self._wall_clock() - saved["saved_at"])
+        return BudgetController.restored(saved["controller"], config, now=self._monotonic() - away_s)
+
+
+def _numbers(saved: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(number) for name, number in saved.items()}

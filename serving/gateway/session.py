@@ -1,0 +1,87 @@
+"""What the gateway remembers between requests: the hard turns of sessions, and the arms that began tool loops.
+
+Bounded: what was used longest ago is forgotten first. In this process's memory alone, so a session that another replica
+of the gateway answers, or that a restart cuts in two, is decided turn by turn.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar
+
+from router.decision import Decision
+from router.request import RequestView
+from router.session import NOTHING, Recollection, SessionMemory
+
+MAX_REMEMBERED: Final = 20_000
+"""Sessions, and as many tool loops; some hundred bytes each."""
+LOOP_TTL_S: Final = 3600.0
+"""A tool may take long; after an hour nobody waits for it any more."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Key, Value]):
+    """A mapping of the entries that were put or got last, `max_entries` at most."""
+
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._entries: OrderedDict[Key, Value] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        """The entry, which counts as used; None where there is none."""
+        if key not in self._entries:
+            return None
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def put(self, key: Key, value: Value) -> None:
+        """Make or replace an entry; the one used longest ago goes where there are too many."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)
+
+
+class Sessions:
+    """Recalls, before a request is decided, what its past says, and remembers what was decided."""
+
+    def __init__(self, max_remembered: int = MAX_REMEMBERED) -> None:
+        self._memories: Recent[tuple[str | None, str], SessionMemory] = Recent(max_remembered)
+        self._loops: Recent[int, tuple[str, float]] = Recent(max_remembered)
+
+    def recall(self, view: RequestView, key: str | None, now: float) -> Recollection:
+        """What is remembered of the session of `view`, or of the tool loop that it goes on with.
+
+        Args:
+            key: name of the API key. Sessions of two keys are two sessions, whatever their names.
+            now: monotonic seconds.
+        """
+        if view.is_tool_loop:
+            begun = self._loops.get(_loop_of(view, key))
+            if begun is not None and now - begun[1] <= LOOP_TTL_S:
+                return Recollection(pinned_arm=begun[0])
+        if view.session is None:
+            return NOTHING
+        memory = self._memories.get((key, view.session))
+        return NOTHING if memory is None else memory.recollection(now)
+
+    def remember_turn(self, view: RequestView, key: str | None, decision: Decision, now: float) -> None:
+        """Remember how hard a turn was; once a request. A step of a tool loop is no turn of its own."""
+        if view.session is not None and not view.is_tool_loop:
+            probabilities = {c.arm: c.weighed_probability for c in decision.candidates}
+            self._memories.put((key, view.session), SessionMemory(probabilities=probabilities, at=now))
+
+    def remember_arm(self, view: RequestView, key: str | None, arm: str, now: float) -> None:
+        """Remember who answers a request that may begin a tool loop, or goes on with one."""
+        if view.num_tools or view.is_tool_loop:
+            self._loops.put(_loop_of(view, key), (arm, now))
+
+
+def _loop_of(view: RequestView, key: str | None) -> int:
+    """A tool loop by what stays the same in it: whose it is, and what the user has said so far."""
+    return hash((key, view.session, view.endpoint, view.system, view.turns))

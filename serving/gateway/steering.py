@@ -1,0 +1,100 @@
+"""The router's side of a request: decided at the price in force and with what its past says, then told what it took."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from router.arms import Arm
+from router.decision import Decision
+from router.offer import Spend
+from router.policy import RoutingPolicy
+from router.pricing import Draws
+from router.request import RequestView
+from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.session import Sessions
+from serving.ledger.records import AttemptRecord, Outcome
+
+
+class Steering:
+    """What all requests of a gateway share when they are decided.
+
+    Args:
+        policy: decides.
+        budget: says what compute costs, and hears what was taken.
+        sessions: remembers what requests have to do with each other.
+        monotonic: seconds.
+        rng: draws each request's λ from the band, and the explored arm.
+    """
+
+    def __init__(
+        self,
+        policy: RoutingPolicy,
+        budget: BudgetKeeper,
+        sessions: Sessions,
+        *,
+        monotonic: Callable[[], float],
+        rng: random.Random,
+    ) -> None:
+        self.policy = policy
+        self.budget = budget
+        self.sessions = sessions
+        self.monotonic = monotonic
+        self._rng = rng
+
+    def course(self, view: RequestView, key: str | None) -> Course:
+        """The course of one request, which is asked for by this API key."""
+        draws = Draws(price=self._rng.random(), exploration=self._rng.random())
+        return Course(self, view, key, draws)
+
+
+class Course:
+    """One request on its way: every attempt is decided with the same draws and the same recollection."""
+
+    def __init__(self, steering: Steering, view: RequestView, key: str | None, draws: Draws) -> None:
+        self.view = view
+        self._steering = steering
+        self._key = key
+        self._draws = draws
+        self._recollection = steering.sessions.recall(view, key, steering.monotonic())
+        self._first: Decision | None = None
+
+    def decide(self, arms: Sequence[Arm]) -> Decision:
+        """The arm for the next attempt.
+
+        Raises:
+            NoArmError: none of `arms` can answer.
+        """
+        steering = self._steering
+        return steering.policy.decide(
+            self.view, arms, steering.budget.pricing, draws=self._draws, recollection=self._recollection
+        )
+
+    def follow(self, decision: Decision) -> None:
+        """An attempt is made as decided. The first one is what the budget and the session know the request by."""
+        steering, now = self._steering, self._steering.monotonic()
+        if self._first is None:
+            self._first = decision
+            steering.budget.decided(decision)
+            steering.sessions.remember_turn(self.view, self._key, decision, now)
+        steering.sessions.remember_arm(self.view, self._key, decision.arm, now)
+
+    def end(self, attempts: Sequence[AttemptRecord], *, engine_seconds: float) -> None:
+        """The request ended.
+
+        Args:
+            attempts: all there were.
+            engine_seconds: what engines have worked on them.
+        """
+        if self._first is None:
+            return
+        full = {c.tier for c in self._first.candidates if c.expected.full_share}
+        is_full = [a.tier in full and a.outcome in (Outcome.SUCCESS, Outcome.CANCELLED) for a in attempts]
+        realised = Spend(
+            cost=sum([attempt.cost for attempt in attempts]),
+            engine_seconds=engine_seconds,
+            full_share=float(any(is_full)),
+        )
+        is_plain = len(attempts) == 1 and attempts[0].outcome is Outcome.SUCCESS
+        arm = attempts[0].arm if is_plain else None
+        self._steering.budget.ended(arm, expected=self._first.expected, realised=realised)
