@@ -1,0 +1,47 @@
+"""The chance with which a policy picks each arm of an offer: what a decision's propensity is one number of.
+
+The policy draws λ from a band and, for an exploration share of requests, an arm by lot among those that reach the
+request's quality floor. Arms below the floor, beyond the client's limits or down are never drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.offer import Metric, Offer
+from router.staircase import Staircase, staircase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTerms:
+    """All that the chance of an arm depends on, beside the offer."""
+
+    metric: Metric
+    price_of_compute: float
+    """λ at the middle of the band."""
+    spread: float
+    """0 for no band."""
+    exploration_share: float = 0.0
+
+
+def propensities(offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
+    """The chance of each arm of `offer`, in its order; they sum to 1."""
+    stairs = staircase(offer, terms.metric)
+    by_rule = [0.0] * len(offer.arms)
+    for arm, chance in zip(stairs.arms, _chances(stairs, terms), strict=True):
+        by_rule[arm] = chance
+    lot = [arm.success_probability >= offer.quality_floor for arm in offer.arms]
+    if sum(lot) < 2:
+        return tuple(by_rule)
+    share = terms.exploration_share
+    return tuple(
+        (1 - share) * chance + share * is_in_lot / sum(lot)
+        for chance, is_in_lot in zip(by_rule, lot, strict=True)
+    )
+
+
+def _chances(stairs: Staircase, terms: PolicyTerms) -> tuple[float, ...]:
+    if terms.spread:
+        return stairs.chances(terms.price_of_compute, terms.spread)
+    chosen = stairs.choose(terms.price_of_compute)
+    return tuple(float(i == chosen) for i in range(len(stairs.arms)))
