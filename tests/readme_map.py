@@ -17,7 +17,7 @@ ROOMS = ("router", "serving", "loadtests", "train", "distill")
 def file_map() -> str:
     """One table a folder: each module and what it says of itself."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        ["git", "ls-files", "*.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,
