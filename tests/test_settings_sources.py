@@ -87,7 +87,14 @@ def test_the_walk_sees_every_node() -> None:
     seen = {kind.__name__ for _, kind in NODES}
     assert seen == {
         *("Settings", "GatewaySettings", "TierSettings", "PriceSettings", "DeadlineSettings", "ArmSettings"),
-        *("RouterSettings", "BudgetSettings", "LedgerSettings", "LlamaCppSettings", "SamplingSettings", "ExternalSettings"),
+        *(
+            "RouterSettings",
+            "BudgetSettings",
+            "LedgerSettings",
+            "LlamaCppSettings",
+            "SamplingSettings",
+            "ExternalSettings",
+        ),
     }
 
 

@@ -6,7 +6,10 @@ import importlib
 
 # sub-verb: (module with `main(argv) -> int`, one line for --help)
 SUB_VERBS: dict[str, tuple[str, str]] = {
-    "collect": ("serving.commands.route_collect", "ask every arm prompts with known answers; write the outcomes"),
+    "collect": (
+        "serving.commands.route_collect",
+        "ask every arm prompts with known answers; write the outcomes",
+    ),
     "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
     "simulate": ("serving.commands.route_simulate", "see how a budget would be held, in virtual time"),
 }
