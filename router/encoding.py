@@ -1,0 +1,121 @@
+"""A request as numbers: structure and hashed n-grams in one sparse row, the same for fitting and for deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from router.features import STRUCTURE_VERSION, read, structure
+from router.ngrams import NGRAMS_VERSION, NUM_BUCKETS, Buckets, character_buckets, word_buckets
+from router.request import RequestView
+
+ENCODING_VERSION: Final = f"{STRUCTURE_VERSION}/{NGRAMS_VERSION}"
+"""An artifact fitted on another version is refused."""
+
+STRUCTURE_WEIGHT: Final = 0.1
+"""Of a structural feature's standard deviation against an n-gram block, each of which has length 1."""
+MAX_DEVIATIONS: Final = 4.0
+"""A structural feature further from its mean than so many standard deviations counts as that far."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What was read off one request."""
+
+    structure: Floats
+    """In the order of `router.features.structure`."""
+    words: Buckets
+    characters: Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sparse row: the columns that are not zero, and their values."""
+
+    columns: NDArray[np.int64]
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a fitted model: structure first, then a bucket of words each, then a bucket of characters each.
+
+    A block of n-grams is weighed by (1 + ln count) · idf and brought to length 1 (Salton & Buckley 1988).
+    """
+
+    structure_mean: Floats
+    structure_scale: Floats
+    """One over the standard deviation; 0 for a feature that never varied in the outcomes, which then says nothing."""
+    word_idf: Floats
+    """0 for a bucket that too few outcomes fell into."""
+    character_idf: Floats
+
+    @property
+    def num(self) -> int:
+        """Columns altogether."""
+        return len(self.structure_mean) + 2 * NUM_BUCKETS
+
+    def row(self, encoded: Encoded) -> Row:
+        """The row of one request."""
+        deviations = (encoded.structure - self.structure_mean) * self.structure_scale
+        structure_values = STRUCTURE_WEIGHT * np.clip(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        num_structure = len(structure_values)
+        words, word_values = _weighed(encoded.words, self.word_idf)
+        characters, character_values = _weighed(encoded.characters, self.character_idf)
+        return Row(
+            np.concatenate(
+                (np.arange(num_structure), words + num_structure, characters + num_structure + NUM_BUCKETS)
+            ),
+            np.concatenate((structure_values, word_values, character_values)),
+        )
+
+    def known_share(self, encoded: Encoded) -> float:
+        """The share of the request's words, and runs of words, that the outcomes had too; 1 for no words at all."""
+        indices = encoded.words.indices
+        return float(np.mean(self.word_idf[indices] > 0)) if len(indices) else 1.0
+
+
+def encode(view: RequestView) -> Encoded:
+    """Read `view` once."""
+    reading = read(view.turns)
+    features = structure(view, reading)
+    return Encoded(
+        structure=np.fromiter(features.values(), dtype=np.float32, count=len(features)),
+        words=word_buckets(reading.text),
+        characters=character_buckets(reading.text),
+    )
+
+
+def fit_columns(encoded: Sequence[Encoded], *, least_requests: int = 2) -> Columns:
+    """The columns that these requests give: a bucket counts that at least `least_requests` of them fall into."""
+    features = np.stack([each.structure for each in encoded]).astype(np.float64)
+    deviation = features.std(axis=0)
+    scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-9)
+    return Columns(
+        structure_mean=features.mean(axis=0).astype(np.float32),
+        structure_scale=scale.astype(np.float32),
+        word_idf=_idf([each.words for each in encoded], least_requests),
+        character_idf=_idf([each.characters for each in encoded], least_requests),
+    )
+
+
+def _idf(buckets: Sequence[Buckets], least_requests: int) -> Floats:
+    """ln((1 + n) / (1 + n_bucket)) + 1."""
+    in_requests = np.bincount(np.concatenate([each.indices for each in buckets]), minlength=NUM_BUCKETS)
+    idf = np.log((1 + len(buckets)) / (1 + in_requests)) + 1
+    return np.where(in_requests >= least_requests, idf, 0.0).astype(np.float32)
+
+
+def _weighed(buckets: Buckets, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Columns within the block, and values of length 1; none where no bucket is known."""
+    values = (1 + np.log(buckets.counts)) * idf[buckets.indices]
+    is_known = values > 0
+    values = values[is_known]
+    length = np.sqrt(values @ values)
+    return buckets.indices[is_known].astype(np.int64), values / length if length else values
