@@ -13,7 +13,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "route": ("serving.commands.route", "explain which arm would answer a prompt, and why"),
     "registry": ("serving.commands.registry", "list, publish, alias, roll back and verify checkpoints"),
     "ledger": ("serving.commands.ledger", "look at what was decided, attempted and spent"),
-    "keys": ("serving.commands.keys", "create, list and revoke API keys"),
+    "budget": ("serving.commands.budget", "look at the budget of a running gateway, and change it"),
+    "keys": ("serving.commands.keys", "create, list and revoke API keys and admin keys"),
     "bench": ("loadtests.bench", "measure what the gateway adds"),
 }
 

@@ -22,6 +22,8 @@ from serving.engines.external import ExternalEngine, ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
 from serving.engines.machine import this_machine
 from serving.engines.supervisor import Supervisor
+from serving.gateway.admin import Administration
+from serving.gateway.audit import AuditLog
 from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.fleet import Fleet
@@ -236,6 +238,14 @@ class Gateway:
             is_draining=lambda: self.is_draining,
             authenticate=lambda request: self.service.authenticate(request.headers),
         )
+        administration = Administration(
+            self._budget,
+            self._keys or KeyStore(self.settings.home / "keys.json"),
+            asks_for_keys=self.needs_key,
+            audit=AuditLog(self.settings.home / "audit.jsonl"),
+            wall_clock=time.time,
+        )
+        administration.add_to(app)
         return Front(self.service, app, _new_id)
 
 

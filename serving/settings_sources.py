@@ -22,7 +22,9 @@ from serving.ledger.credentials import mask_credentials
 from serving.settings import Settings
 
 ENV_PREFIX = "TIERWISE_"
-NOT_SETTINGS = {"TIERWISE_CONFIG"}
+ADMIN_KEY = "TIERWISE_ADMIN_KEY"
+"""Holds the admin key that commands send to a running gateway."""
+NOT_SETTINGS = {"TIERWISE_CONFIG", ADMIN_KEY}
 """Variables with our prefix that are not leaves of the tree; those of the tests begin with TIERWISE_TEST_."""
 
 SHIPPED_CONFIG = Path(__file__).parent / "default.toml"

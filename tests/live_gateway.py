@@ -32,10 +32,13 @@ from prometheus_client import CollectorRegistry
 from router.difficulty import StructuralHeuristic
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, EngineCapabilities
+from serving.gateway.admin import Administration
+from serving.gateway.audit import AuditLog
 from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
+from serving.gateway.keys import KeyStore
 from serving.gateway.routes import operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
@@ -117,6 +120,7 @@ class LiveGateway:
             }
         )
         self.books = Books()
+        self._keys = keys
         self.is_draining = False
         self.metrics = Metrics(
             CollectorRegistry(),
@@ -250,6 +254,14 @@ class LiveGateway:
             is_draining=lambda: self.is_draining,
             authenticate=lambda request: self.service.authenticate(request.headers),
         )
+        administration = Administration(
+            self.budget,
+            self._keys or KeyStore(self.settings.home / "keys.json"),
+            asks_for_keys=self._keys is not None,
+            audit=AuditLog(self.settings.home / "audit.jsonl"),
+            wall_clock=time.time,
+        )
+        administration.add_to(app)
         return Front(self.service, app, self._new_id)
 
 

@@ -15,7 +15,8 @@ from serving.gateway.keys import KeyStore, KeyStoreError
 from serving.settings_sources import SettingsError
 
 ABOUT = """\
-API keys for /v1. A gateway asks for one where [gateway] require_key is on, and always on a host that is not loopback.
+API keys for /v1, and admin keys for /admin. A gateway asks for an API key where [gateway] require_key is on, and always
+on a host that is not loopback. Changing anything of a running gateway takes an admin key, always.
 Keys lie in <home>/keys.json as keyed hashes: a key is shown once, when it is made. A running gateway takes a new key,
 and refuses a revoked one, within a second.
 """
@@ -24,6 +25,7 @@ EXAMPLES = {
     "": """\
 examples:
   tierwise keys create my-app                 make a key and print it
+  tierwise keys create ops --admin            make a key for `tierwise budget set`
   tierwise keys list                          the names, and since when
   tierwise keys revoke my-app                 refuse it from now on
 """,
@@ -32,6 +34,7 @@ examples:
   tierwise keys create my-app
   export OPENAI_API_KEY=$(tierwise keys create my-app)
   curl http://127.0.0.1:8000/v1/models -H "authorization: Bearer $OPENAI_API_KEY"
+  export TIERWISE_ADMIN_KEY=$(tierwise keys create ops --admin)
 """,
     "list": "examples:\n  tierwise keys list\n  tierwise keys list --json | jq -r '.[].name'\n",
     "revoke": "example:\n  tierwise keys revoke my-app\n",
@@ -59,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = made.add_subparsers(metavar="SUB-VERB", required=True)
     add = _sub_verb(verbs, "create", "make a key and print it, this once")
     add.add_argument("name", metavar="NAME", help="whose it is; named in logs and in the ledger")
+    add.add_argument("--admin", action="store_true", help="a key that administers, and opens nothing of /v1")
     add.set_defaults(run=create)
     add = _sub_verb(verbs, "list", "list the keys by name")
     add.add_argument("--json", action="store_true", help="print JSON, for machines")
@@ -71,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
 
 def create(args: argparse.Namespace, store: KeyStore) -> int:
     """Make a key. It alone goes to standard output, so that a shell can capture it."""
-    key = store.create(args.name)
+    key = store.create(args.name, is_admin=args.admin)
     print(key)
     print(f"The key of {args.name!r}: keep it now, it is not shown again.", file=sys.stderr)
     return 0
@@ -81,14 +85,19 @@ def list_keys(args: argparse.Namespace, store: KeyStore) -> int:
     """List the keys, without anything of them."""
     records = store.records()
     if args.json:
-        print(json.dumps([{"name": record.name, "created_at": record.created_at} for record in records]))
+        shown = [
+            {"name": record.name, "created_at": record.created_at, "is_admin": record.is_admin}
+            for record in records
+        ]
+        print(json.dumps(shown))
         return 0
     if not records:
         print("no keys; make one with `tierwise keys create NAME`", file=sys.stderr)
         return 0
-    table = Table("name", "created")
+    table = Table("name", "created", "opens")
     for record in records:
-        table.add_row(record.name, f"{datetime.fromtimestamp(record.created_at):%Y-%m-%d %H:%M}")
+        created = f"{datetime.fromtimestamp(record.created_at):%Y-%m-%d %H:%M}"
+        table.add_row(record.name, created, "/admin" if record.is_admin else "/v1")
     Console().print(table)
     return 0
 

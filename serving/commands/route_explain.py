@@ -27,6 +27,7 @@ from router.offer import Metric
 from router.policy import RoutingPolicy
 from router.pricing import Pricing
 from router.request import RequestView
+from serving.commands.budget import UNITS
 from serving.commands.options import add_settings_options, settings_from
 from serving.gateway.arms import arms_of
 from serving.gateway.budget_file import BudgetFile
@@ -71,13 +72,13 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
     Exclusion.MAX_COST: "costs more than allowed",
     Exclusion.PINNED: "another began the tool loop",
 }
-UNITS: Mapping[Metric, tuple[str, float, str]] = {
-    Metric.FULL_SHARE: ("full", 1.0, "request of the strongest tier"),
-    Metric.COST_PER_REQUEST: ("cost / 1000", 1000.0, "unit of money"),
-    Metric.COST_PER_HOUR: ("cost / 1000", 1000.0, "unit of money"),
-    Metric.ENGINE_SECONDS_PER_REQUEST: ("seconds", 1.0, "second of an engine"),
+PRICES: Mapping[Metric, tuple[str, float]] = {
+    Metric.FULL_SHARE: ("full", 1.0),
+    Metric.COST_PER_REQUEST: ("cost / 1000", 1000.0),
+    Metric.COST_PER_HOUR: ("cost / 1000", 1000.0),
+    Metric.ENGINE_SECONDS_PER_REQUEST: ("seconds", 1.0),
 }
-"""How a price is shown: its heading, how many times itself, and what λ is a price of."""
+"""How a price is shown: its heading, and how many times itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +224,7 @@ def _print(explanation: Explanation, console: Console) -> None:
     chance = f", chance {decision.propensity:.2f}" if decision and decision.propensity < 1 else ""
     version = f" · {decision.policy_version}, {decision.artifact_version}" if decision else ""
     console.print(
-        f"λ = {explanation.price_of_compute:.4g} per {UNITS[explanation.metric][2]}{floor}{chance}{version}",
+        f"λ = {explanation.price_of_compute:.4g} per {UNITS[explanation.metric]}{floor}{chance}{version}",
         style="dim",
         highlight=False,
     )
@@ -231,7 +232,7 @@ def _print(explanation: Explanation, console: Console) -> None:
 
 def _arms_table(explanation: Explanation) -> Table:
     table = Table("arm", "tier", title="arms", title_justify="left")
-    heading, times, _ = UNITS[explanation.metric]
+    heading, times = PRICES[explanation.metric]
     for title in ("p(success)", heading, "p − λ·price"):
         table.add_column(title, justify="right")
     table.add_column("")

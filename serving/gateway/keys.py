@@ -1,5 +1,6 @@
-"""API keys: made, listed and revoked by an operator, checked on every request.
+"""API keys and admin keys: made, listed and revoked by an operator, checked on every request.
 
+An API key opens `/v1`, an admin key `/admin`, and neither the other.
 A key is shown once, when it is made. What is kept is its BLAKE2b hash, keyed with a *pepper*: 32 random bytes in a
 file of their own, without which a copy of keys.json tells nothing about any key. Keys carry 256 random bits, so that a
 slow hash would add nothing but time.
@@ -13,7 +14,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -53,6 +54,8 @@ class KeyRecord:
     """Unix time, seconds."""
     digest: str = field(repr=False)
     """Keyed hash of the key, in hex."""
+    is_admin: bool = False
+    """Whether it opens `/admin`, and nothing else."""
 
 
 class KeyStore:
@@ -84,8 +87,13 @@ class KeyStore:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a key at all."""
-        return bool(self.records())
+        """Whether there is an API key at all."""
+        return any(not record.is_admin for record in self.records())
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether there is an admin key, by what `verify` looked at last."""
+        return any(record.is_admin for record in self._by_digest.values())
 
     def records(self) -> list[KeyRecord]:
         """Every key, the oldest first, as the file has it now.
@@ -117,7 +125,7 @@ class KeyStore:
         record = self._by_digest.get(digest)
         return record if record and hmac.compare_digest(record.digest, digest) else None
 
-    def create(self, name: str) -> str:
+    def create(self, name: str, *, is_admin: bool = False) -> str:
         """Make a key and return it, the only time that it can be seen.
 
         Raises:
@@ -135,7 +143,12 @@ class KeyStore:
                 raise KeyStoreError(
                     f"there is a key named {name!r}; choose another name, or `tierwise keys revoke {name}` first"
                 )
-            record = KeyRecord(name=name, created_at=self._wall_clock(), digest=_digest(key, self._pepper))
+            record = KeyRecord(
+                name=name,
+                created_at=self._wall_clock(),
+                digest=_digest(key, self._pepper),
+                is_admin=is_admin,
+            )
             self._save([*self._by_digest.values(), record])
         return key
 
@@ -183,6 +196,12 @@ class KeyStore:
         file = {"format": _FORMAT, "keys": records}
         _write_private(self._path, orjson.dumps(file, option=orjson.OPT_INDENT_2))
         self._load()
+
+
+def presented_key(headers: Mapping[str, str]) -> str:
+    """The bearer token in these headers; empty where there is none."""
+    scheme, _, presented = headers.get("authorization", "").partition(" ")
+    return presented.strip() if scheme.lower() == "bearer" else ""
 
 
 @contextmanager

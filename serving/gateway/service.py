@@ -16,7 +16,7 @@ from serving.gateway.chooser import Chooser, Failures
 from serving.gateway.errors import ApiError, internal, unauthorized
 from serving.gateway.exchange import ClientDisconnectedError, Exchange
 from serving.gateway.fleet import Fleet
-from serving.gateway.keys import KeyStore
+from serving.gateway.keys import KeyStore, presented_key
 from serving.gateway.levers import read_levers, request_id_of
 from serving.gateway.protocols.base import ProtocolAdapter
 from serving.gateway.steering import Steering
@@ -131,11 +131,11 @@ class Service:
         """
         if self._keys is None:
             return None
-        scheme, _, presented = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not presented:
+        presented = presented_key(headers)
+        if not presented:
             raise unauthorized("No API key: send `Authorization: Bearer <key>`.")
-        record = self._keys.verify(presented.strip())
-        if record is None:
+        record = self._keys.verify(presented)
+        if record is None or record.is_admin:
             raise unauthorized("This API key is not known here, or has been revoked.")
         return record.name
 

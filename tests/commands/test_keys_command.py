@@ -48,6 +48,22 @@ def test_list_in_json_has_names_and_times(tmp_path: Path, capsys: Capture) -> No
     assert keys[0]["created_at"] <= keys[1]["created_at"]
 
 
+def test_an_admin_key_is_no_api_key(tmp_path: Path, capsys: Capture) -> None:
+    """It is told apart in the list, and a gateway that needs API keys does not take it for one."""
+    home = ["--home", str(tmp_path)]
+    assert main(["create", "ops", "--admin", *home]) == 0
+    store = KeyStore(tmp_path / "keys.json")
+    record = store.verify(capsys.readouterr().out.strip())
+    assert record is not None
+    assert record.is_admin
+    assert (store.has_any, store.has_admin) == (False, True)
+    assert main(["create", "app", *home]) == 0
+    assert main(["list", *home]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[-2] for line in shown.splitlines() if "/" in line] == ["/admin", "/v1"]
+    assert store.has_any
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
