@@ -447,7 +447,9 @@ class OneKey:
     """A key store with one key."""
 
     def verify(self, presented: str) -> Any:
-        return type("Record", (), {"name": "tester", "is_admin": False}) if presented == "secret-key" else None
+        return (
+            type("Record", (), {"name": "tester", "is_admin": False}) if presented == "secret-key" else None
+        )
 
 
 @pytest.mark.parametrize("header", [None, "Basic secret-key", "Bearer", "Bearer wrong", "secret-key"])
