@@ -6,7 +6,7 @@ that was chosen missed its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,11 +27,8 @@ Row = Mapping[str, Any]
 class Replay:
     """What turns a row into a request."""
 
-    full_arms: Collection[str]
-    """Arms of the strongest tier."""
-    engine_seconds: Mapping[str, float]
-    """What each arm takes on average."""
     quality_floor: float
+    """The least probability of success to accept; what a client asked for beyond it is not in the ledger."""
     began: float
     """Unix time of the first decision."""
 
@@ -40,7 +37,7 @@ class Replay:
         members = orjson.loads(row["candidates"])
         open_to = [member for member in members if member["excluded"] is None]
         names = tuple(member["arm"] for member in open_to)
-        arms = tuple(self._arm(member) for member in open_to)
+        arms = tuple(_arm(member) for member in open_to)
         return Request(
             at=row["created_at"] - self.began,
             offer=Offer(
@@ -52,24 +49,6 @@ class Replay:
             realised=_realised(arms, names.index(row["arm"]), row),
             succeeds=None,
         )
-
-    def _arm(self, member: Mapping[str, Any]) -> ArmOffer:
-        name = member["arm"]
-        return ArmOffer(
-            success_probability=member["p"],
-            expected=Spend(
-                cost=member["cost"],
-                engine_seconds=self.engine_seconds.get(name, 0.0),
-                full_share=float(name in self.full_arms),
-            ),
-        )
-
-
-def mean_engine_seconds(connection: Connection) -> dict[str, float]:
-    """Mean seconds of an attempt that answered, by arm."""
-    mean = func.avg(attempts.c.ended_s - attempts.c.started_s)
-    query = select(attempts.c.arm, mean).where(attempts.c.is_committed).group_by(attempts.c.arm)
-    return {arm: float(seconds) for arm, seconds in connection.execute(query)}
 
 
 def time_span(connection: Connection, since: float | None) -> tuple[float, float] | None:
@@ -102,6 +81,13 @@ def rows(connection: Connection, since: float | None) -> Iterator[Row]:
 def _is_decided(since: float | None) -> ColumnElement[bool]:
     is_decided = decisions.c.arm.is_not(None)
     return is_decided if since is None else and_(is_decided, decisions.c.created_at >= since)
+
+
+def _arm(member: Mapping[str, Any]) -> ArmOffer:
+    return ArmOffer(
+        success_probability=member["weighed"],
+        expected=Spend(cost=member["cost"], engine_seconds=member["seconds"], full_share=member["full"]),
+    )
 
 
 def _realised(arms: Sequence[ArmOffer], chosen: int, row: Row) -> tuple[Spend, ...]:

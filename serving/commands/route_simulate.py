@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
 
 from router.budget import BudgetController
 from router.budget_config import BudgetConfig
@@ -21,13 +20,11 @@ from router.scenarios import FULL_SHARE, REQUESTS_PER_SECOND, play, scenarios
 from router.simulate import TICK_S, Second, simulate
 from serving.commands import route_simulate_views as views
 from serving.commands.ledger import since
-from serving.commands.ledger_replay import Replay, mean_engine_seconds, rows, time_span
+from serving.commands.ledger_replay import Replay, rows, time_span
 from serving.commands.options import add_settings_options, settings_from
 from serving.commands.route_simulate_views import Played
-from serving.gateway.arms import arms_of
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading
-from serving.settings import Settings
 from serving.settings_sources import SettingsError
 
 NUM_STRETCHES = 1500
@@ -98,24 +95,13 @@ def _play_ledger(args: argparse.Namespace) -> list[Played]:
         span = time_span(connection, args.since)
         if span is None:
             raise LedgerError("the ledger holds no decision of that time")
-        replay = _replay(connection, settings, began=span[0])
+        replay = Replay(quality_floor=settings.router.min_quality, began=span[0])
         requests = (replay.request(row) for row in rows(connection, args.since))
         until_s = span[1] - span[0] + SILENCE_S
         controller = BudgetController(config, now=0.0)
         seconds = simulate(requests, controller, np.random.default_rng(args.seed), until_s=until_s)
         width = max(1, round(until_s / TICK_S / NUM_STRETCHES))
         return [Played.of_ledger(config, list(_stretches(seconds, width)))]
-
-
-def _replay(connection: Connection, settings: Settings, *, began: float) -> Replay:
-    arms = arms_of(settings)
-    strongest = max(arm.strength for arm in arms)
-    return Replay(
-        full_arms={arm.name for arm in arms if arm.strength == strongest},
-        engine_seconds=mean_engine_seconds(connection),
-        quality_floor=settings.router.min_quality,
-        began=began,
-    )
 
 
 def _stretches(seconds: Iterable[Second], width: int) -> Iterator[Second]:
