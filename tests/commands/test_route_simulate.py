@@ -185,7 +185,7 @@ def test_a_ledger_is_played_again(home: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_ledger_can_be_held_to_seconds(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Answers took twice the seconds expected, which were 3 for full and half of one for fast: a mean of 2 is a fifth."""
+    """Answers took twice the seconds expected, 3 for full and half of one for fast: a mean of 2 is a fifth."""
     where = ["--ledger", "--home", str(home), "--config", str(home / "tierwise.toml")]
     _, one = played(capsys, *where, "--metric", "engine_seconds_per_request", "--target", "2.0")
     assert one["runs"][0]["realised"] == pytest.approx(2.0, rel=0.05)
