@@ -26,6 +26,7 @@ from serving.gateway.admin import Administration
 from serving.gateway.audit import AuditLog
 from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.feedback import Feedback, ledger_lookup
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
 from serving.gateway.keys import KeyStore
@@ -33,11 +34,13 @@ from serving.gateway.routes import model_names, operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
 from serving.gateway.steering import Steering
+from serving.ledger.database import ledger_url
 from serving.ledger.store import Ledger
 from serving.registry.store import Store
 from serving.settings import Settings, TierSettings
 from serving.settings_sources import environment, secret
 from serving.telemetry.budget_series import BudgetSeries
+from serving.telemetry.feedback_series import FeedbackSeries
 from serving.telemetry.log import LogWriter
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
@@ -88,6 +91,12 @@ class Gateway:
             monotonic=time.monotonic,
             wall_clock=time.time,
         )
+        self._feedback = Feedback(
+            self._ledger,
+            ledger_lookup(ledger_url(settings.ledger.url, settings.home)),
+            FeedbackSeries(self._metrics.registry, arms=[arm.name for arm in settings.resolved_arms]),
+            wall_clock=time.time,
+        )
         self.service = Service(
             settings=settings,
             fleet=self._fleet,
@@ -99,6 +108,7 @@ class Gateway:
                 ),
                 self._budget,
                 Sessions(),
+                self._feedback,
                 monotonic=time.monotonic,
                 rng=random.Random(),
             ),
@@ -246,6 +256,7 @@ class Gateway:
             wall_clock=time.time,
         )
         administration.add_to(app)
+        self._feedback.add_to(app, lambda request: self.service.authenticate(request.headers))
         return Front(self.service, app, _new_id)
 
 

@@ -36,6 +36,7 @@ from serving.gateway.admin import Administration
 from serving.gateway.audit import AuditLog
 from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.feedback import Feedback, ledger_lookup
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
 from serving.gateway.keys import KeyStore
@@ -43,10 +44,12 @@ from serving.gateway.routes import operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
 from serving.gateway.steering import Steering
-from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
+from serving.ledger.database import ledger_url
+from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Outcome
 from serving.server import http_config
 from serving.settings import Settings
 from serving.telemetry.budget_series import BudgetSeries
+from serving.telemetry.feedback_series import FeedbackSeries
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
 from serving.upstream.pool import Pool
@@ -67,12 +70,16 @@ class Books:
 
     decisions: list[DecisionRecord] = field(default_factory=list)
     attempts: list[AttemptRecord] = field(default_factory=list)
+    feedback: list[FeedbackRecord] = field(default_factory=list)
 
     def record_decision(self, record: DecisionRecord) -> None:
         self.decisions.append(record)
 
     def record_attempt(self, record: AttemptRecord) -> None:
         self.attempts.append(record)
+
+    def record_feedback(self, record: FeedbackRecord) -> None:
+        self.feedback.append(record)
 
     def request(self, decision: DecisionRecord, attempts: Sequence[AttemptRecord]) -> None:
         assert decision is self.decisions[-1]
@@ -138,6 +145,12 @@ class LiveGateway:
             monotonic=time.monotonic,
             wall_clock=time.time,
         )
+        self.feedback = Feedback(
+            self.books,  # type: ignore[arg-type]
+            ledger_lookup(ledger_url(None, self.settings.home)),
+            FeedbackSeries(self.metrics.registry, arms=[arm.name for arm in self.settings.resolved_arms]),
+            wall_clock=time.time,
+        )
         self.service = Service(
             settings=self.settings,
             fleet=self.fleet,
@@ -145,6 +158,7 @@ class LiveGateway:
                 policy or RoutingPolicy(StructuralHeuristic()),
                 self.budget,
                 Sessions(),
+                self.feedback,
                 monotonic=time.monotonic,
                 rng=random.Random(0),
             ),
@@ -262,6 +276,7 @@ class LiveGateway:
             wall_clock=time.time,
         )
         administration.add_to(app)
+        self.feedback.add_to(app, lambda request: self.service.authenticate(request.headers))
         return Front(self.service, app, self._new_id)
 
 

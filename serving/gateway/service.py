@@ -150,7 +150,7 @@ class Service:
     ) -> None:
         """Decide and attempt; and again without what has failed, while nothing is sent and the budget allows."""
         attempt = Attempt(exchange, account, self._client, self._metrics, self._monotonic)
-        account.course = course = self._steering.course(view, account.key)
+        account.course = course = self._steering.course(account.request_id, view, account.key)
         failures = Failures()
         self._retry_budget.note_request(account.arrived)
         while True:

@@ -6,45 +6,17 @@ of the gateway answers, or that a restart cuts in two, is decided turn by turn.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from router.decision import Decision
 from router.request import RequestView
 from router.session import NOTHING, Recollection, SessionMemory
+from serving.gateway.recent import Recent
 
 MAX_REMEMBERED: Final = 20_000
 """Sessions, and as many tool loops; some hundred bytes each."""
 LOOP_TTL_S: Final = 3600.0
 """A tool may take long; after an hour nobody waits for it any more."""
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class Recent(Generic[Key, Value]):
-    """A mapping of the entries that were put or got last, `max_entries` at most."""
-
-    def __init__(self, max_entries: int) -> None:
-        self._max_entries = max_entries
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: Key) -> Value | None:
-        """The entry, which counts as used; None where there is none."""
-        if key not in self._entries:
-            return None
-        self._entries.move_to_end(key)
-        return self._entries[key]
-
-    def put(self, key: Key, value: Value) -> None:
-        """Make or replace an entry; the one used longest ago goes where there are too many."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._max_entries:
-            self._entries.popitem(last=False)
 
 
 class Sessions:

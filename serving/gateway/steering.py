@@ -12,6 +12,7 @@ from router.policy import RoutingPolicy
 from router.pricing import Draws
 from router.request import RequestView
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.feedback import Feedback
 from serving.gateway.session import Sessions
 from serving.ledger.records import AttemptRecord, Outcome
 
@@ -23,6 +24,7 @@ class Steering:
         policy: decides.
         budget: says what compute costs, and hears what was taken.
         sessions: remembers what requests have to do with each other.
+        feedback: remembers what was decided until it is graded.
         monotonic: seconds.
         rng: draws each request's λ from the band, and the explored arm.
     """
@@ -32,6 +34,7 @@ class Steering:
         policy: RoutingPolicy,
         budget: BudgetKeeper,
         sessions: Sessions,
+        feedback: Feedback,
         *,
         monotonic: Callable[[], float],
         rng: random.Random,
@@ -39,20 +42,24 @@ class Steering:
         self.policy = policy
         self.budget = budget
         self.sessions = sessions
+        self.feedback = feedback
         self.monotonic = monotonic
         self._rng = rng
 
-    def course(self, view: RequestView, key: str | None) -> Course:
+    def course(self, request_id: str, view: RequestView, key: str | None) -> Course:
         """The course of one request, which is asked for by this API key."""
         draws = Draws(price=self._rng.random(), exploration=self._rng.random())
-        return Course(self, view, key, draws)
+        return Course(self, request_id, view, key, draws)
 
 
 class Course:
     """One request on its way: every attempt is decided with the same draws and the same recollection."""
 
-    def __init__(self, steering: Steering, view: RequestView, key: str | None, draws: Draws) -> None:
+    def __init__(
+        self, steering: Steering, request_id: str, view: RequestView, key: str | None, draws: Draws
+    ) -> None:
         self.view = view
+        self._request_id = request_id
         self._steering = steering
         self._key = key
         self._draws = draws
@@ -78,6 +85,7 @@ class Course:
             steering.budget.decided(decision)
             steering.sessions.remember_turn(self.view, self._key, decision, now)
         steering.sessions.remember_arm(self.view, self._key, decision.arm, now)
+        steering.feedback.decided(self._request_id, self._key, decision)
 
     def end(self, attempts: Sequence[AttemptRecord], *, engine_seconds: float) -> None:
         """The request ended.

@@ -26,7 +26,7 @@ from sqlalchemy.exc import (
 )
 
 from serving.ledger.credentials import mask_credentials
-from serving.ledger.tables import SCHEMA_VERSION, Row, attempts, decisions, meta, metadata
+from serving.ledger.tables import SCHEMA_VERSION, Row, attempts, decisions, feedback, meta, metadata
 
 BUSY_TIMEOUT_S: Final = 2.0
 """How long SQLite waits for another process that writes."""
@@ -121,7 +121,12 @@ class LedgerDatabase:
         """For messages: the URL without its password."""
 
     def write(
-        self, number: int, *, decision_rows: Sequence[Row] = (), attempt_rows: Sequence[Row] = ()
+        self,
+        number: int,
+        *,
+        decision_rows: Sequence[Row] = (),
+        attempt_rows: Sequence[Row] = (),
+        feedback_rows: Sequence[Row] = (),
     ) -> None:
         """Write a batch in one transaction, unless a batch of this number has been.
 
@@ -129,6 +134,7 @@ class LedgerDatabase:
             number: more than that of the batch before, from 1.
             decision_rows: rows of `decisions`.
             attempt_rows: rows of `attempts`.
+            feedback_rows: rows of `feedback`.
 
         Raises:
             UnavailableError: try again later, with the same number and rows.
@@ -142,6 +148,8 @@ class LedgerDatabase:
                         connection.execute(insert(decisions), decision_rows)
                     if attempt_rows:
                         connection.execute(insert(attempts), attempt_rows)
+                    if feedback_rows:
+                        connection.execute(insert(feedback), feedback_rows)
 
     def close(self) -> None:
         """Say that this writer ended as it should, and disconnect. Never raises."""

@@ -99,6 +99,19 @@ def tail(connection: Connection, num_requests: int, *, after_id: int = 0) -> lis
     return [_request(dict(row)) for row in connection.execute(query).mappings()]
 
 
+def decided_request(connection: Connection, request_id: str) -> dict[str, Any] | None:
+    """Who made a request and what was decided about it; of several of one id the latest, None where there is none."""
+    columns = ("key", "arm", "tier", "success_probability", "propensity", "artifact_version")
+    query = (
+        select(*(decisions.c[name] for name in columns))
+        .where(decisions.c.request_id == request_id)
+        .order_by(decisions.c.id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
 def attempts_used(condition: ColumnElement[bool]) -> Subquery:
     """For each request id among the attempts that meet `condition`: what they used, and how they ended."""
     counts = [

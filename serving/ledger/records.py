@@ -61,6 +61,28 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackRecord:
+    """How good an answer was, as somebody who saw it says; with what had been decided, so that it stands by itself."""
+
+    request_id: str
+    recorded_at: float
+    """Unix time, seconds."""
+    key: str | None
+    """Name of the API key, which is also that of the decision."""
+    source: str
+    """Who says so: `client`, `verifier`, `judge` or `shadow`. Of several by one source, the last counts."""
+    score: float
+    """In [0, 1]; 1 is a success."""
+    arm: str
+    tier: str
+    success_probability: float
+    """What was forecast of the arm."""
+    propensity: float
+    """The chance that the arm was chosen."""
+    artifact_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
     """One request: what was asked, decided and answered."""
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from serving.ledger.database import BUSY_TIMEOUT_S, BadRowError, LedgerDatabase, UnavailableError, ledger_url
-from serving.ledger.records import AttemptRecord, DecisionRecord
+from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord
 from serving.ledger.settings import LedgerSettings
-from serving.ledger.tables import Row, attempt_row, decision_row
+from serving.ledger.tables import Row, attempt_row, decision_row, feedback_row
 
 MAX_BATCH: Final = 500
 """Records in one transaction; it holds SQLite's write lock for some milliseconds."""
@@ -30,7 +30,7 @@ CLOSE_TIMEOUT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
-_Entry = tuple[DecisionRecord | AttemptRecord, float]
+_Entry = tuple[DecisionRecord | AttemptRecord | FeedbackRecord, float]
 """A record and when it was taken."""
 
 
@@ -39,7 +39,7 @@ def _ignore(_count: int) -> object:
 
 
 class Ledger:
-    """Writes decisions and attempts to `settings.url`, or to SQLite in `home`.
+    """Writes decisions, attempts and feedback to `settings.url`, or to SQLite in `home`.
 
     Args:
         settings: the `[ledger]` node.
@@ -88,6 +88,10 @@ class Ledger:
 
     def record_attempt(self, record: AttemptRecord) -> None:
         """Take an attempt that has ended."""
+        self._put((record, self._clock()))
+
+    def record_feedback(self, record: FeedbackRecord) -> None:
+        """Take a grade."""
         self._put((record, self._clock()))
 
     @property
@@ -164,10 +168,10 @@ class Ledger:
 
     def _write(self, batch: list[_Entry]) -> None:
         try:
-            decision_rows, attempt_rows = _rows(batch)
+            rows = _rows(batch)
         except (AttributeError, TypeError) as error:  # a record that is none, which must not end the thread
             raise BadRowError(f"{type(error).__name__}: {error}") from error
-        self._database.write(self._batch_number, decision_rows=decision_rows, attempt_rows=attempt_rows)
+        self._database.write(self._batch_number, **rows)
         self._batch_number += 1
         self._batches.popleft()
         self._num_taken -= len(batch)
@@ -194,11 +198,14 @@ class Ledger:
         )
 
 
-def _rows(batch: list[_Entry]) -> tuple[list[Row], list[Row]]:
-    decision_rows, attempt_rows = [], []
+def _rows(batch: list[_Entry]) -> dict[str, list[Row]]:
+    """The rows of a batch, by the name under which `LedgerDatabase.write` takes them."""
+    rows: dict[str, list[Row]] = {"decision_rows": [], "attempt_rows": [], "feedback_rows": []}
     for record, recorded_at in batch:
         if isinstance(record, DecisionRecord):
-            decision_rows.append(decision_row(record))
+            rows["decision_rows"].append(decision_row(record))
+        elif isinstance(record, FeedbackRecord):
+            rows["feedback_rows"].append(feedback_row(record))
         else:
-            attempt_rows.append(attempt_row(record, recorded_at=recorded_at))
-    return decision_rows, attempt_rows
+            rows["attempt_rows"].append(attempt_row(record, recorded_at=recorded_at))
+    return rows

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from serving.ledger.credentials import mask_credentials
-from serving.ledger.records import AttemptRecord, DecisionRecord, Usage
+from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Usage
 
 SCHEMA_VERSION: Final = 2
 
@@ -141,11 +141,33 @@ attempts = Table(
 """One row an attempt, with the members of `AttemptRecord` and of its usage; `recorded_at` is when it ended, in Unix
 time. An attempt without its decision belongs to a request that a kill cut short."""
 
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("id", _RowId, primary_key=True),
+    Column("request_id", ForeignText, nullable=False),
+    Column("recorded_at", Double, nullable=False),
+    Column("key", ForeignText),
+    Column("source", Text, nullable=False),
+    Column("score", Double, nullable=False),
+    Column("arm", Text, nullable=False),
+    Column("tier", Text, nullable=False),
+    Column("success_probability", Double, nullable=False),
+    Column("propensity", Double, nullable=False),
+    Column("artifact_version", Text, nullable=False),
+    Index("ix_feedback_recorded_at", "recorded_at"),
+    Index("ix_feedback_request_id", "request_id"),
+)
+"""One row each time that an answer was graded, with the members of `FeedbackRecord`. Nothing is overwritten: of the
+rows with one request id and source, the one of the greatest `id` counts."""
+
 _DECISION_COLUMNS = tuple(column.name for column in decisions.columns if column.name != "id")
 _ATTEMPT_COLUMNS = tuple(
     column.name for column in attempts.columns if column.name not in {"id", "recorded_at"}
 )
 _PATHS = {name: f"usage.{name}" for name in Usage.__dataclass_fields__} | {"outcome": "outcome.value"}
+_FEEDBACK_COLUMNS = tuple(column.name for column in feedback.columns if column.name != "id")
+_feedback_values = attrgetter(*_FEEDBACK_COLUMNS)
 _decision_values = attrgetter(*_DECISION_COLUMNS)
 _attempt_values = attrgetter(*(_PATHS.get(name, name) for name in _ATTEMPT_COLUMNS))
 
@@ -153,6 +175,11 @@ _attempt_values = attrgetter(*(_PATHS.get(name, name) for name in _ATTEMPT_COLUM
 def decision_row(record: DecisionRecord) -> Row:
     """The row of a decision."""
     return dict(zip(_DECISION_COLUMNS, _decision_values(record), strict=True))
+
+
+def feedback_row(record: FeedbackRecord) -> Row:
+    """The row of a grade."""
+    return dict(zip(_FEEDBACK_COLUMNS, _feedback_values(record), strict=True))
 
 
 def attempt_row(record: AttemptRecord, *, recorded_at: float) -> Row:

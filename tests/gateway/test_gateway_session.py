@@ -11,7 +11,8 @@ from router.policy import RoutingPolicy
 from router.pricing import Pricing
 from router.request import RequestView
 from router.session import NOTHING
-from serving.gateway.session import LOOP_TTL_S, Recent, Sessions
+from serving.gateway.recent import Recent
+from serving.gateway.session import LOOP_TTL_S, Sessions
 
 HARD = "Prove that the square root of 2 is irrational, then derive a general theorem. Show each step."
 TURN = RequestView(

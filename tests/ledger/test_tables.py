@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sqlalchemy import create_engine, insert, select
 
-from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
-from serving.ledger.tables import attempt_row, attempts, decision_row, decisions, metadata
+from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Outcome, Usage
+from serving.ledger.tables import attempt_row, attempts, decision_row, decisions, feedback, metadata
 
 
 def test_the_columns_are_the_records_members() -> None:
@@ -16,6 +16,8 @@ def test_the_columns_are_the_records_members() -> None:
     decision_fields = {field.name for field in dataclasses.fields(DecisionRecord)}
     assert {column.name for column in decisions.columns} == decision_fields | {"id"}
     attempt_fields = {field.name for field in dataclasses.fields(AttemptRecord)} - {"usage"}
+    feedback_fields = {field.name for field in dataclasses.fields(FeedbackRecord)}
+    assert {column.name for column in feedback.columns} == feedback_fields | {"id"}
     usage_fields = {field.name for field in dataclasses.fields(Usage)}
     assert {column.name for column in attempts.columns} == attempt_fields | usage_fields | {
         "id",
