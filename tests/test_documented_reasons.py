@@ -19,4 +19,6 @@ def test_every_reason_is_documented() -> None:
 def test_the_budgets_gauges_are_documented() -> None:
     """Every series that is named in router.md exists, and those that need explaining are named."""
     text = (DOCS / "router.md").read_text()
-    assert all(f"`{name}`" in text for name in GAUGES if name not in {"price_ratio", "advised_price_of_compute"})
+    assert all(
+        f"`{name}`" in text for name in GAUGES if name not in {"price_ratio", "advised_price_of_compute"}
+    )
