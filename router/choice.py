@@ -10,7 +10,8 @@ from typing import Final
 
 from router.offer import Offer
 from router.pricing import Pricing
-from router.staircase import Staircase, staircase
+from router.propensity import PolicyTerms, propensities
+from router.staircase import staircase
 
 MIN_CHANCE: Final = 1e-9
 """Rounding can put a λ at the very edge of its band just beyond it."""
@@ -40,17 +41,10 @@ class ValueRule:
             return Choice(0)
         stairs = staircase(offer, self.pricing.metric)
         at = stairs.choose(self.price_of_compute)
-        return Choice(stairs.arms[at], self._chance(stairs, at))
-
-    def chance(self, offer: Offer, position: int) -> float:
-        """The chance that `choose` picks the arm at `position`."""
-        stairs = staircase(offer, self.pricing.metric)
-        if position not in stairs.arms:
-            return 0.0
-        at = stairs.arms.index(position)
-        if not self.pricing.spread:
-            return float(at == stairs.choose(self.price_of_compute))
-        return self._chance(stairs, at)
+        chance = 1.0
+        if self.pricing.spread:
+            chance = stairs.chances(self.pricing.price_of_compute, self.pricing.spread)[at]
+        return Choice(stairs.arms[at], max(chance, MIN_CHANCE))
 
     def falls_short(self, offer: Offer) -> bool:
         """Whether the arm of greatest value is below the floor, so that another is chosen in its place."""
@@ -60,11 +54,6 @@ class ValueRule:
             key=lambda arm: arm.success_probability - self.price_of_compute * metric.price(arm.expected),
         )
         return best.success_probability < offer.quality_floor
-
-    def _chance(self, stairs: Staircase, at: int) -> float:
-        if not self.pricing.spread:
-            return 1.0
-        return max(MIN_CHANCE, stairs.chances(self.pricing.price_of_compute, self.pricing.spread)[at])
 
 
 def explore(choice: Choice, rule: ValueRule, offer: Offer, *, share: float, uniform: float) -> Choice:
@@ -79,6 +68,10 @@ def explore(choice: Choice, rule: ValueRule, offer: Offer, *, share: float, unif
     if len(lot) < 2 or choice.position not in lot:
         return choice
     drawn = lot[int(uniform / share * len(lot))] if uniform < share else choice.position
-    is_drawn = drawn != choice.position
-    by_rule = rule.chance(offer, drawn) if is_drawn else choice.chance
-    return Choice(drawn, (1 - share) * by_rule + share / len(lot), is_drawn=is_drawn)
+    terms = PolicyTerms(
+        metric=rule.pricing.metric,
+        price_of_compute=rule.pricing.price_of_compute,
+        spread=rule.pricing.spread,
+        exploration_share=share,
+    )
+    return Choice(drawn, propensities(offer, terms)[drawn], is_drawn=drawn != choice.position)

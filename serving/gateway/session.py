@@ -37,14 +37,14 @@ class Sessions:
             begun = self._loops.get(_loop_of(view, key))
             if begun is not None and now - begun[1] <= LOOP_TTL_S:
                 return Recollection(pinned_arm=begun[0])
-        if view.session is None:
+        if view.session is None or view.endpoint == "embeddings":
             return NOTHING
         memory = self._memories.get((key, view.session))
         return NOTHING if memory is None else memory.recollection(now)
 
     def remember_turn(self, view: RequestView, key: str | None, decision: Decision, now: float) -> None:
-        """Remember how hard a turn was; once a request. A step of a tool loop is no turn of its own."""
-        if view.session is not None and not view.is_tool_loop:
+        """Remember how hard a turn was; once a request. A step of a tool loop, or a text to be embedded, is no turn."""
+        if view.session is not None and not view.is_tool_loop and view.endpoint != "embeddings":
             probabilities = {c.arm: c.weighed_probability for c in decision.candidates}
             self._memories.put((key, view.session), SessionMemory(probabilities=probabilities, at=now))
 

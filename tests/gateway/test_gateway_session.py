@@ -68,9 +68,12 @@ def test_the_arm_that_took_over_is_the_one_to_stay_on() -> None:
 
 
 def test_a_step_of_a_loop_is_no_turn() -> None:
-    """The memory of the turn does not fade while tools run."""
+    """The memory of the turn does not fade while tools run, or texts of the same session are embedded."""
     sessions = Sessions()
     sessions.remember_turn(TURN, None, decision(), 0.0)
+    embedding = replace(TURN, endpoint="embeddings", turns=("ok",))
+    assert sessions.recall(embedding, None, 0.0) is NOTHING
+    sessions.remember_turn(embedding, None, decision(replace(TURN, turns=("ok",))), 0.0)
     for _ in range(5):
         sessions.remember_turn(LOOP, None, decision(replace(LOOP, turns=("ok",))), 0.0)
     assert (
