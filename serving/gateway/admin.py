@@ -121,7 +121,7 @@ class Administration:
 
 
 def changed(terms: BudgetSettings, members: Mapping[str, Any]) -> BudgetSettings:
-    """`terms` with these members in the place of its own.
+    """`terms` with these members in the place of its own. With another metric, numbers in the old one's unit go.
 
     Raises:
         ApiError: 400, naming the member at fault.
@@ -129,8 +129,15 @@ def changed(terms: BudgetSettings, members: Mapping[str, Any]) -> BudgetSettings
     if not members:
         known = ", ".join(BudgetSettings.model_fields)
         raise invalid(f"Nothing to change: send at least one of {known}.", None, "missing_required_parameter")
+    kept = terms.model_dump()
+    if members.get("metric", terms.metric) != terms.metric:
+        if terms.target is not None and "target" not in members:
+            raise invalid(
+                "Another metric needs a `target` in its own unit.", "target", "missing_required_parameter"
+            )
+        kept["price_of_compute"] = None
     try:
-        made = BudgetSettings.model_validate({**terms.model_dump(), **members})
+        made = BudgetSettings.model_validate({**kept, **members})
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         param = str(fault["loc"][0])[:80] if fault["loc"] else None

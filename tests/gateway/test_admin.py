@@ -154,6 +154,7 @@ async def test_looking_takes_an_admin_key_where_the_api_takes_a_key(tmp_path: Pa
         ({"price_of_compute": 0.2}, "price_of_compute", "`manual`"),
         ({"target": None}, None, "`price_of_compute` is needed"),
         ({"metric": "cost_per_request", "target": -1}, None, "at least 0"),
+        ({"metric": "cost_per_request"}, "target", "in its own unit"),
     ],
 )
 async def test_what_makes_no_sense_is_refused_by_name(
@@ -191,7 +192,11 @@ async def test_a_target_can_be_set_where_there_was_none_and_taken_away(
         assert (shown["terms"]["target"], shown["state"], shown["price_of_compute"]) == (None, None, 500.0)
         answer = await gateway.http.put("/admin/budget", json=SHARE, headers=admin)
         assert answer.json()["state"]["target"] == 0.3
-        back = {"metric": "cost_per_request", "target": None}
+        fixed = {"mode": "manual", "price_of_compute": 0.2}
+        assert (await gateway.http.put("/admin/budget", json=fixed, headers=admin)).json()[
+            "price_of_compute"
+        ] == 0.2
+        back = {"metric": "cost_per_request", "target": None, "mode": "auto"}
         answer = await gateway.http.put("/admin/budget", json=back, headers=admin)
         assert (answer.json()["state"], answer.json()["price_of_compute"]) == (None, 500.0)
 
