@@ -97,12 +97,16 @@ class Course:
         if self._first is None:
             return
         full = {c.tier for c in self._first.candidates if c.expected.full_share}
-        is_full = [a.tier in full and a.outcome in (Outcome.SUCCESS, Outcome.CANCELLED) for a in attempts]
         realised = Spend(
             cost=sum([attempt.cost for attempt in attempts]),
             engine_seconds=engine_seconds,
-            full_share=float(any(is_full)),
+            full_share=float(any(a.tier in full and _was_worked_on(a) for a in attempts)),
         )
         is_plain = len(attempts) == 1 and attempts[0].outcome is Outcome.SUCCESS
         arm = attempts[0].arm if is_plain else None
         self._steering.budget.ended(arm, expected=self._first.expected, realised=realised)
+
+
+def _was_worked_on(attempt: AttemptRecord) -> bool:
+    """Whether an engine answered, or would have had the client stayed."""
+    return bool(attempt.replica) and attempt.outcome in (Outcome.SUCCESS, Outcome.CANCELLED)

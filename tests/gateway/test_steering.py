@@ -86,6 +86,27 @@ async def test_what_the_strongest_tier_did_not_answer_is_no_share(script: Script
         assert gateway.budget.state.realised == realised
 
 
+async def test_a_client_that_leaves_is_a_share_where_the_engine_had_begun() -> None:
+    """One leaves its stream, one the queue before it: the full tier has worked for the first alone."""
+    settings = {"budget": {"metric": "full_share", "target": 0.3}}
+    slow = Script(itl_s=0.05, tokens=("a",) * 100)
+    async with (
+        MockUpstream(slow) as upstream,
+        LiveGateway({"full": [upstream]}, max_in_flight=1, settings=settings) as gateway,
+    ):
+        streaming = asyncio.create_task(gateway.stream(ask("hi")))
+        await upstream.until(lambda: upstream.requests)
+        waiting = asyncio.create_task(gateway.chat(ask("hi")))
+        await gateway.until(lambda: gateway.gauge("tierwise_queue_length") == 1)
+        for task, realised in ((waiting, 0.0), (streaming, 0.5)):
+            task.cancel()
+            await gateway.until(lambda task=task: task.done())
+            await gateway.until(lambda: gateway.gauge("tierwise_queue_length") == 0)
+            if task is streaming:
+                await gateway.idle()
+            assert after(gateway).realised == pytest.approx(realised, abs=0.01)  # a decaying mean
+
+
 async def test_engine_seconds_are_those_of_the_engine() -> None:
     """What a request waits for a free replica is not the engine's work; what it streams is."""
     settings = {"budget": {"metric": "engine_seconds_per_request", "target": 1.0}}
