@@ -26,6 +26,8 @@ class Forecast:
     """In [0, 1]."""
     num_output_tokens: float
     """Of one answer, before `max_tokens` cuts it."""
+    is_supported: bool = True
+    """Whether the model has seen the like. Where not, the probability is a guess, and doubt should go up."""
 
 
 class DifficultyModel(Protocol):

@@ -15,46 +15,54 @@ from numpy.typing import NDArray
 
 from router.ngrams import Buckets
 
-LEAST_SIMILARITY: Final = 0.5
+LEAST_SIMILARITY: Final = 0.7
+"""High enough that tasks of one template with other content are not duplicates of each other."""
 NUM_BANDS: Final = 24
-ROWS_PER_BAND: Final = 3
-"""24 bands of 3 find a pair that is 0.5 alike with probability 0.96, and one that is 0.7 alike with 0.99996."""
-_PRIME: Final = np.uint64(2**61 - 1)
+ROWS_PER_BAND: Final = 5
+"""24 bands of 5 find a pair that is 0.7 alike with probability 0.99, and one that is 0.8 alike with 0.9999."""
+MAX_HEADS: Final = 30
+"""A prompt is compared with so many of its band that are unlike each other. It bounds the time of a band that many fall
+into; other bands find what it misses."""
 
 
 def duplicate_groups(prompts: Sequence[Buckets]) -> NDArray[np.int64]:
     """A group number for each prompt's `word_buckets`; near-duplicates, and theirs, have the same one."""
     groups = _Groups(len(prompts))
-    for one, other in _suspects(prompts):
-        if (
-            not groups.are_joined(one, other)
-            and _similarity(prompts[one], prompts[other]) >= LEAST_SIMILARITY
-        ):
-            groups.join(one, other)
+    for band in _bands(prompts):
+        heads: list[int] = []
+        for place in band:
+            alike = [
+                head for head in heads if groups.are_joined(head, place) or _are_alike(prompts, head, place)
+            ]
+            for head in alike:
+                groups.join(head, place)
+            if not alike and len(heads) < MAX_HEADS:
+                heads.append(place)
     return np.array([groups.root(place) for place in range(len(prompts))], dtype=np.int64)
 
 
-def _suspects(prompts: Sequence[Buckets]) -> Iterator[tuple[int, int]]:
-    """Pairs that share a band, each prompt with the first one of that band."""
+def _bands(prompts: Sequence[Buckets]) -> Iterator[list[int]]:
+    """Prompts that share a band, in their order."""
     generator = np.random.Generator(np.random.PCG64(0))  # fixed: the groups are part of what a fit is
-    factors = generator.integers(1, 2**31, NUM_BANDS * ROWS_PER_BAND, dtype=np.uint64)
-    offsets = generator.integers(0, 2**31, NUM_BANDS * ROWS_PER_BAND, dtype=np.uint64)
+    factors = generator.integers(0, 2**63, NUM_BANDS * ROWS_PER_BAND, dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
     bands: defaultdict[bytes, list[int]] = defaultdict(list)
     for place, prompt in enumerate(prompts):
         if not len(prompt.indices):
             continue
-        hashes = (prompt.indices.astype(np.uint64)[:, None] * factors + offsets) % _PRIME
+        # Multiply-shift hashing (Dietzfelbinger et al. 1997): the product wraps, and its upper bits count.
+        hashes = ((prompt.indices.astype(np.uint64) + np.uint64(1))[:, None] * factors) >> np.uint64(20)
         smallest = hashes.min(axis=0).reshape(NUM_BANDS, ROWS_PER_BAND)
         for band, values in enumerate(smallest):
             bands[band.to_bytes(2, "big") + values.tobytes()].append(place)
-    for places in bands.values():
-        for place in places[1:]:
-            yield places[0], place
+    return (places for places in bands.values() if len(places) > 1)
 
 
-def _similarity(one: Buckets, other: Buckets) -> float:
-    num_shared = len(np.intersect1d(one.indices, other.indices, assume_unique=True))
-    return num_shared / (len(one.indices) + len(other.indices) - num_shared)
+def _are_alike(prompts: Sequence[Buckets], one: int, other: int) -> bool:
+    first, second = prompts[one].indices, prompts[other].indices
+    num_shared = len(np.intersect1d(first, second, assume_unique=True))
+    return num_shared >= LEAST_SIMILARITY * (len(first) + len(second) - num_shared)
 
 
 class _Groups:

@@ -63,8 +63,7 @@ class Columns:
 
     def row(self, encoded: Encoded) -> Row:
         """The row of one request."""
-        deviations = (encoded.structure - self.structure_mean) * self.structure_scale
-        structure_values = STRUCTURE_WEIGHT * np.clip(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        structure_values = STRUCTURE_WEIGHT * self.deviations(encoded.structure)
         num_structure = len(structure_values)
         words, word_values = _weighed(encoded.words, self.word_idf)
         characters, character_values = _weighed(encoded.characters, self.character_idf)
@@ -74,6 +73,11 @@ class Columns:
             ),
             np.concatenate((structure_values, word_values, character_values)),
         )
+
+    def deviations(self, features: Floats) -> Floats:
+        """Structural features in standard deviations from their mean, held to `MAX_DEVIATIONS`."""
+        deviations: Floats = (features - self.structure_mean) * self.structure_scale
+        return np.minimum(np.maximum(deviations, -MAX_DEVIATIONS), MAX_DEVIATIONS)
 
     def known_share(self, encoded: Encoded) -> float:
         """The share of the request's words, and runs of words, that the outcomes had too; 1 for no words at all."""

@@ -21,41 +21,49 @@ SUFFICIENT_DECREASE: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Sparse rows one after the other, over the columns that any of them has."""
+    """Sparse rows, kept twice so that both products run through memory in order: row by row, and column by column."""
 
-    starts: NDArray[np.int64]
-    """Where each row begins."""
-    columns: NDArray[np.int64]
-    """Positions in `names`."""
-    values: NDArray[np.float32]
     names: NDArray[np.int64]
-    """The columns' numbers as they were given."""
-
-    @property
-    def num(self) -> int:
-        """Rows."""
-        return len(self.starts)
+    """The columns that any row has, as they were given. Everything else here calls a column by its place in it."""
+    row_starts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
+    column_starts: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    values_by_column: NDArray[np.float32]
 
     def dot(self, weights: Floats) -> Floats:
         """rows · weights; (columns,) → (rows,)."""
-        padded = np.append(self.values * weights[self.columns], 0.0)
-        sums = np.add.reduceat(padded, self.starts)
-        is_empty = np.diff(self.starts, append=len(self.values)) == 0
-        return np.where(is_empty, 0.0, sums)
+        return _segment_sums(np.take(weights.astype(np.float32), self.columns) * self.values, self.row_starts)
 
     def transposed_dot(self, residuals: Floats) -> Floats:
         """rowsᵀ · residuals; (rows,) → (columns,)."""
-        lengths = np.diff(self.starts, append=len(self.values))
-        weights = self.values * np.repeat(residuals, lengths)
-        return np.bincount(self.columns, weights=weights, minlength=len(self.names)).astype(np.float64)
+        spread = np.take(residuals.astype(np.float32), self.rows)
+        return _segment_sums(spread * self.values_by_column, self.column_starts)
+
+
+def _segment_sums(terms: NDArray[np.float32], starts: NDArray[np.int64]) -> Floats:
+    """Sums of the stretches that begin at `starts`, an empty one's being 0."""
+    is_empty = np.diff(starts, append=len(terms)) == 0
+    sums = np.add.reduceat(np.append(terms, np.float32(0)), starts)
+    return np.where(is_empty, 0.0, sums).astype(np.float64)
 
 
 def stack_rows(rows: Sequence[Row]) -> Rows:
     """The rows in their order."""
     names, columns = np.unique(np.concatenate([row.columns for row in rows]), return_inverse=True)
+    values = np.concatenate([row.values for row in rows])
     lengths = np.array([len(row.columns) for row in rows])
-    starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)[:-1]))
-    return Rows(starts, columns, np.concatenate([row.values for row in rows]), names)
+    by_column = np.argsort(columns, kind="stable")
+    return Rows(
+        names=names,
+        row_starts=np.cumsum(lengths) - lengths,
+        columns=columns,
+        values=values,
+        column_starts=np.searchsorted(columns[by_column], np.arange(len(names))),
+        rows=np.repeat(np.arange(len(rows)), lengths)[by_column],
+        values_by_column=values[by_column],
+    )
 
 
 def fit_logistic(rows: Rows, targets: Floats, *, penalty: float, max_steps: int = 80) -> tuple[Floats, float]:
@@ -80,10 +88,13 @@ def fit_logistic(rows: Rows, targets: Floats, *, penalty: float, max_steps: int 
 def minimize(
     loss: Callable[[Floats], tuple[float, Floats]], start: Floats, *, max_steps: int, tolerance: float = 1e-5
 ) -> Floats:
-    """The point that L-BFGS reaches: where a step gains less than `tolerance` of the loss, or after `max_steps`."""
+    """The point that L-BFGS reaches: where a step gains less than `tolerance` of the loss, or after `max_steps`.
+
+    The first step, which knows nothing of the curvature yet, is short and no reason to stop.
+    """
     point, (value, gradient) = start, loss(start)
     pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
-    for _ in range(max_steps):
+    for step_number in range(max_steps):
         direction = _direction(gradient, pairs)
         slope = float(gradient @ direction)
         size = 1.0 if pairs else min(1.0, 1.0 / float(np.abs(gradient).sum() or 1.0))
@@ -98,7 +109,7 @@ def minimize(
             pairs.append((step, bend))
         gain = value - new_value
         point, value, gradient = moved, new_value, new_gradient
-        if gain <= tolerance * abs(value):
+        if step_number and gain <= tolerance * abs(value):
             break
     return point
 

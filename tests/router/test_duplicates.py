@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.duplicates import duplicate_groups, folds
-from router.ngrams import word_buckets
+from router.ngrams import NUM_BUCKETS, Buckets, word_buckets
 
 TASK = (
     "a train leaves the station at nine and travels eighty kilometres in each hour while another one leaves a town "
@@ -36,6 +36,25 @@ def test_being_alike_is_handed_on() -> None:
     prompts = [" ".join(words[:30]), " ".join(words[5:]), " ".join(words)]
     groups = duplicate_groups([word_buckets(prompt) for prompt in prompts])
     assert len(set(groups.tolist())) == 1
+
+
+def test_pairs_are_found_at_the_stated_rate() -> None:
+    """Of pairs that share three quarters of their buckets nearly all are found, and of pairs that share half none."""
+    generator = np.random.default_rng(2)
+
+    def groups_of_pairs(num_own: int) -> list[tuple[int, int]]:
+        prompts = []
+        for _ in range(150):
+            drawn = generator.choice(NUM_BUCKETS, 40 + 2 * num_own, replace=False).astype(np.uint32)
+            for own in (drawn[40 : 40 + num_own], drawn[40 + num_own :]):
+                prompts.append(
+                    Buckets(np.sort(np.concatenate((drawn[:40], own))), np.ones(40 + num_own, np.float32))
+                )
+        groups = duplicate_groups(prompts).reshape(-1, 2)
+        return [(int(one), int(other)) for one, other in groups]
+
+    assert np.mean([one == other for one, other in groups_of_pairs(6)]) > 0.98
+    assert not any(one == other for one, other in groups_of_pairs(20))
 
 
 def test_prompts_without_words() -> None:
