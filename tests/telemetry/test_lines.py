@@ -9,36 +9,19 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome, Usage
+from serving.ledger.records import AttemptRecord, Outcome, Usage
 from serving.telemetry.lines import as_json, as_text, message_fields, request_fields
+from tests import ledger_records
 
 KEY = "tw-" + "Ab3_-" * 8 + "xyz"
 
-DECISION = DecisionRecord(
-    request_id="req-1",
-    created_at=1_000.0,
-    endpoint="chat",
-    key="app",
+DECISION = replace(
+    ledger_records.DECISION,
     session="session-text",
-    model="auto",
-    is_streaming=True,
     arm="full",
     tier="full",
-    reason="best_value",
-    success_probability=0.9,
-    expected_cost=0.1,
-    metric="cost_per_request",
-    price_of_compute=500.0,
-    propensity=1.0,
-    policy_version="p1",
-    artifact_version="a1",
     candidates='["candidate-text"]',
-    num_input_chars=20,
-    status=200,
-    error_code=None,
     num_attempts=2,
-    total_s=1.25,
-    cost=0.002,
     prompt="prompt-text",
 )
 FAILED = AttemptRecord(

@@ -11,43 +11,18 @@ import time
 import timeit
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 import uvicorn
 
-from serving.ledger.records import DecisionRecord
 from serving.telemetry.lines import as_json
 from serving.telemetry.log import LogWriter, start_logging
+from tests import ledger_records
 
-DECISION = DecisionRecord(
-    request_id="req-1",
-    created_at=1_000.0,
-    endpoint="chat",
-    key=None,
-    session=None,
-    model="auto",
-    is_streaming=False,
-    arm="fast",
-    tier="fast",
-    reason="best_value",
-    success_probability=0.9,
-    expected_cost=0.1,
-    metric="cost_per_request",
-    price_of_compute=500.0,
-    propensity=1.0,
-    policy_version="p1",
-    artifact_version="a1",
-    candidates="[]",
-    num_input_chars=20,
-    status=200,
-    error_code=None,
-    num_attempts=1,
-    total_s=1.25,
-    cost=0.002,
-    prompt=None,
-)
+DECISION = replace(ledger_records.DECISION, key=None, is_streaming=False)
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -11,21 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from serving.ledger.records import AttemptRecord, Outcome, Usage
 from serving.telemetry.metrics import MAX_ERROR_CODES, Metrics
+from tests import ledger_records
 
-ATTEMPT = AttemptRecord(
+ATTEMPT = replace(
+    ledger_records.ATTEMPT,
     request_id="r1",
-    attempt=0,
-    arm="fast",
-    tier="fast",
-    replica="http://127.0.0.1:1",
-    started_s=0.01,
-    first_byte_s=0.1,
     first_token_s=0.2,
     ended_s=1.2,
-    is_committed=True,
-    status=200,
-    outcome=Outcome.SUCCESS,
-    error=None,
     usage=Usage(prompt_tokens=7, completion_tokens=11, cached_tokens=3),
     cost=0.25,
 )
