@@ -9,7 +9,8 @@ Events come in with their time, and a tick, about once a second, sets λ. On eac
 4. ln λ moves there, no faster than `max_log_step_per_s`.
 
 A decision is booked at its expected price and corrected when its request ends, so what is in flight is accounted for.
-The debt is confined to what λ can still repay, so what no λ could prevent does not pile up. Without news λ rests.
+The debt is confined to what λ can still repay (`router.debt`): what no λ could prevent does not pile up. Without news λ
+rests.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from math import exp, log
 from typing import Any, Final, Self
 
 from router.budget_config import BudgetConfig, Mode
+from router.debt import Debt, Reach
 from router.demand import Demand
 from router.offer import Metric, Offer, Spend
 from router.plan import Bounds, Plan, plan
@@ -31,6 +33,8 @@ WARM_OFFERS: Final = 30
 """Until the window holds as many, λ jumps instead of gliding: it comes from nowhere."""
 MAX_GAP_S: Final = 5.0
 """A longer gap between two ticks moves λ no further than this one."""
+MIN_REQUESTS_PER_SECOND: Final = 1 / 3600
+"""Traffic slower than that is taken for it, so that an hourly target has a share for each request."""
 REALISED_RATE_S: Final = 300.0
 """Time constant of the realised cost per hour that is shown."""
 
@@ -136,7 +140,7 @@ class BudgetController:
         if config.metric is not before.metric or config.target != before.target:
             self._begin_account()
         if config.mode is not before.mode:
-            self._debt = 0.0
+            self._debt = Debt()
         if config.metric is not before.metric:
             self._price = config.price_of_compute
         elif config.mode is not Mode.DRY_RUN:
@@ -163,22 +167,17 @@ class BudgetController:
         return self._config.price_of_compute if is_fixed else self._price
 
     def _begin_account(self) -> None:
-        self._debt = 0.0
+        self._debt = Debt()
         self._mispricing = Mispricing(float(self._config.max_offers))
         self._realised_rate = DecayedRate(REALISED_RATE_S)
 
     def _book(self, amount: float) -> None:
         if self._config.mode is Mode.AUTO:
-            self._debt += amount
+            self._debt.owed += amount
 
     def _plan(self, demand: Demand, now: float) -> Plan:
-        config = self._config
-        rate = self._arrivals.per_second(now)
-        per_request = self._target / (3600 * rate) if config.metric.is_per_hour else self._target
-        ratio = self._mispricing.ratio(per_request)
-        horizon = max(config.repay_requests, config.repay_s * rate)
-        limit = config.max_correction_share * per_request * horizon
-        self._debt = min(max(self._debt, -limit), limit)
+        config, reach = self._config, self._reach(now)
+        ratio = self._mispricing.ratio(reach.per_request)
         bounds = Bounds(
             quality_floor=config.quality_floor,
             winner=config.winner,
@@ -188,14 +187,26 @@ class BudgetController:
         made = plan(
             demand,
             bounds,
-            target=per_request / ratio,
-            corrected_target=(per_request - self._debt / horizon) / ratio,
+            target=reach.per_request / ratio,
+            corrected_target=(reach.per_request - self._debt.correction(reach)) / ratio,
         )
-        # What lies beyond the reach of λ, either way, is not owed.
-        most = max(0.0, (per_request - ratio * made.least_price) * horizon)
-        least = min(0.0, (per_request - ratio * made.greatest_price) * horizon)
-        self._debt = min(max(self._debt, least), most)
+        self._debt.confine(
+            reach, least_price=ratio * made.least_price, greatest_price=ratio * made.greatest_price
+        )
         return made
+
+    def _reach(self, now: float) -> Reach:
+        config, rate = self._config, self._rate(now)
+        per_second = self._target / 3600 if config.metric.is_per_hour else None
+        return Reach(
+            per_request=self._target if per_second is None else per_second / rate,
+            horizon=max(config.repay_requests, config.repay_s * rate),
+            max_correction_share=config.max_correction_share,
+            per_second=per_second,
+        )
+
+    def _rate(self, now: float) -> float:
+        return max(MIN_REQUESTS_PER_SECOND, self._arrivals.per_second(now))
 
     def _move(self, made: Plan, gap: float) -> None:
         if self._config.mode is Mode.MANUAL:
@@ -208,10 +219,9 @@ class BudgetController:
             )
 
     def _report(self, now: float, demand: Demand | None, made: Plan | None) -> BudgetState:
-        config, rate = self._config, self._arrivals.per_second(now)
-        usual = self._target / (3600 * rate) if config.metric.is_per_hour and rate else self._target
-        ratio = self._mispricing.ratio(usual)
-        per_target = 3600 * rate if config.metric.is_per_hour else 1.0
+        config = self._config
+        ratio = self._mispricing.ratio(self._reach(now).per_request)
+        per_target = 3600 * self._rate(now) if config.metric.is_per_hour else 1.0
         is_fixed = config.mode in {Mode.FROZEN, Mode.MANUAL}
         return BudgetState(
             at=now,
@@ -224,9 +234,9 @@ class BudgetController:
             expected=ratio * demand.price_at(self._in_force) * per_target if demand else None,
             expected_quality=demand.probability_at(self._in_force) if demand else None,
             realised=self._realised(now),
-            debt=self._debt,
+            debt=self._debt.owed,
             price_ratio=ratio,
-            requests_per_second=rate,
+            requests_per_second=self._arrivals.per_second(now),
             num_offers=len(self._window),
             is_conservative=self._is_conservative,
             is_budget_infeasible=made is not None and made.is_budget_infeasible,
@@ -248,7 +258,7 @@ class BudgetController:
             "target": self._config.target,
             "saved_at": now,
             "price_of_compute": self._price,
-            "debt": self._debt,
+            "debt": self._debt.owed,
             "is_conservative": self._is_conservative,
             "ticked_at": self._ticked_at,
             "has_news": self._has_news,
@@ -275,7 +285,7 @@ class BudgetController:
         shift_s = now - plain["saved_at"]
         made = cls(config, now=plain["ticked_at"] + shift_s)
         made._price = plain["price_of_compute"]
-        made._debt = plain["debt"] if plain["target"] == config.target else 0.0
+        made._debt = Debt(plain["debt"] if plain["target"] == config.target else 0.0)
         made._is_conservative = plain["is_conservative"]
         made._has_news = plain["has_news"]
         made._mispricing = Mispricing(**plain["mispricing"])

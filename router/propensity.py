@@ -31,7 +31,7 @@ def propensities(offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
     for arm, chance in zip(stairs.arms, _chances(stairs, terms), strict=True):
         by_rule[arm] = chance
     lot = [arm.success_probability >= offer.quality_floor for arm in offer.arms]
-    if sum(lot) < 2:
+    if not any(lot):
         return tuple(by_rule)
     share = terms.exploration_share
     return tuple(

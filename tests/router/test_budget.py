@@ -433,6 +433,29 @@ def test_a_silence_saves_nothing_up(num_silent: int) -> None:
     assert spent / 600 * 3600 == pytest.approx(config.target, rel=0.1)
 
 
+def test_what_a_burst_took_is_repaid_to_the_hour() -> None:
+    """Half an hour in which every eighty seconds twenty bring thirty requests each and the others two: as a whole it
+    stays below its target and uses most of it."""
+    config = BudgetConfig(metric=Metric.COST_PER_HOUR, target=60_000.0)
+    controller = BudgetController(config, now=0.0)
+    offers, spent = iter(uniform_offers(20_000)), 0.0
+    for second in range(1800):
+        num_requests = 30 if second % 80 >= 60 else 2
+        spent += sum(decide(controller, second + i / 30, next(offers)).cost for i in range(num_requests))
+        controller.tick(second + 1.0)
+    assert 0.85 * config.target < 2 * spent < 1.02 * config.target
+
+
+def test_a_day_of_silence_leaves_a_rate_to_divide_by() -> None:
+    """However long nothing came, what ends or is changed then is taken in without a fault."""
+    controller = BudgetController(BudgetConfig(metric=Metric.COST_PER_HOUR, target=10.0), now=0.0)
+    run(controller, uniform_offers(100))
+    controller.observe_spend(1e6, expected=ZERO, realised=ZERO)
+    state = controller.tick(1e6)
+    assert np.isfinite(state.price_of_compute)
+    assert state.requests_per_second == 0
+
+
 def test_memory_is_bounded() -> None:
     """The state of ten thousand requests is no larger than that of one thousand."""
     controller = BudgetController(CONFIG, now=0.0)

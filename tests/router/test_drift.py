@@ -100,6 +100,29 @@ def test_without_drift_the_index_is_about_nothing(seed: int) -> None:
     assert highest < 0.06
 
 
+def test_chance_alone_is_taken_off_the_index() -> None:
+    """Of a hundred values the plain index would be near 9/200 on the mean; less what chance makes of it, near 0."""
+    indices = []
+    for seed in range(60):
+        recent = histogram(num_recent=100.0)
+        for value in np.random.default_rng(seed).normal(size=1000):
+            recent.observe(float(value))
+        indices.append(recent.psi())
+    assert np.mean(indices) == pytest.approx(0, abs=0.01)
+
+
+def test_an_alarm_takes_more_to_raise_than_to_keep() -> None:
+    """An index between the two bounds keeps a flag that is up and raises none that is down."""
+    rng, alarmed, calm = np.random.default_rng(0), monitor(), monitor()
+    feed(alarmed, rng.normal(size=3000) + 1)
+    assert alarmed.check().is_conservative
+    for watched in (alarmed, calm):
+        feed(watched, rng.normal(size=8000) + 0.42)
+        assert CONFIG.psi_clear < watched.check().psi["length"] < CONFIG.psi_alarm
+    assert alarmed.check().is_conservative
+    assert not calm.check().is_conservative
+
+
 def test_a_shift_of_inputs_raises_the_flag_and_its_end_lowers_it() -> None:
     """Inputs a deviation away are seen within 1,500 requests, named, and forgotten after as many ordinary ones; the
     flag comes up once and goes down once."""
@@ -191,6 +214,18 @@ def test_an_outcome_alarm_ends_when_forecasts_hold_again() -> None:
         p = rng.uniform(0.5, 1)
         watched.observe_outcome("fast", probability=p, success=float(rng.random() < p))
     assert not watched.check().is_conservative
+
+
+def test_a_loss_too_small_to_raise_an_alarm_keeps_one() -> None:
+    """After the alarm answers fall short by twice the tolerance, which is not evidence enough for a new alarm within
+    a stretch, and too much to end the old one."""
+    rng, watched = np.random.default_rng(1), monitor()
+    assert grade(watched, 1000, drop=0.3, rng=rng)
+    for _ in range(CONFIG.num_clear + 10):
+        p = rng.uniform(0.5, 1)
+        watched.observe_outcome("fast", probability=p, success=float(rng.random() < p - 0.1))
+    assert watched.check().is_conservative
+    assert watched.check().reasons[0].value < 0.2, "judged by the stretch, not by the first alarm"
 
 
 def test_scores_in_between_count_as_they_are() -> None:
