@@ -69,7 +69,7 @@ class BudgetKeeper:
     async def __aexit__(self, *_: object) -> None:
         self._ticking.cancel()
         await asyncio.wait({self._ticking})
-        await asyncio.to_thread(self._file.write, self._plain())
+        await self.save()
 
     @property
     def terms(self) -> BudgetSettings:
@@ -126,6 +126,11 @@ class BudgetKeeper:
             self._controller.tick(self._monotonic())
         self._settle()
 
+    async def save(self) -> None:
+        """Write down what is known now."""
+        self._is_saved = True
+        await asyncio.to_thread(self._file.write, self._plain())
+
     async def _run(self) -> None:
         since_save_s = 0.0
         while True:
@@ -136,8 +141,8 @@ class BudgetKeeper:
                 _log.exception("the budget's tick failed; λ stays where it is")
             since_save_s += TICK_S
             if since_save_s >= SAVE_EVERY_S and not self._is_saved:
-                since_save_s, self._is_saved = 0.0, True
-                await asyncio.to_thread(self._file.write, self._plain())
+                since_save_s = 0.0
+                await self.save()
 
     def _settle(self) -> None:
         """Make what the controller says the price of the next requests, and show it."""

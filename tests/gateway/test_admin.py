@@ -77,6 +77,15 @@ async def test_every_change_is_written_down(tmp_path: Path, admin: dict[str, str
     assert stat.S_IMODE((tmp_path / "audit.jsonl").stat().st_mode) == 0o600
 
 
+async def test_a_change_outlives_a_kill(tmp_path: Path, admin: dict[str, str]) -> None:
+    """When the answer is there, the change is on the disk."""
+    async with live(tmp_path) as gateway:
+        await gateway.http.put("/admin/budget", json={"target": 0.2}, headers=admin)
+        async with live(tmp_path) as other:
+            assert other.budget.terms == gateway.budget.terms
+            assert other.budget.terms.target == 0.2
+
+
 async def test_what_cannot_be_written_down_is_not_done(tmp_path: Path, admin: dict[str, str]) -> None:
     """With no place for the audit log the answer is an error and the terms are those from before."""
     (tmp_path / "audit.jsonl").mkdir()
