@@ -2,7 +2,8 @@
 
 Changing anything takes an admin key (`tierwise keys create NAME --admin`), on loopback too: whoever can reach the port
 is not the operator yet. Without such a key nothing can be changed. Looking is open where the API itself is, and takes
-an admin key where the API asks for keys. A change is validated, written to the audit log, and only then put in force and saved.
+an admin key where the API asks for keys. A change is validated, written to the audit log, and only then put in force
+and saved.
 """
 
 from __future__ import annotations
