@@ -1,7 +1,8 @@
 """Calibration: from a model's scores to probabilities that hold, and how far they do.
 
-The map is isotonic regression by pooling adjacent violators (Ayer et al. 1955, doi:10.1214/aoms/1177728423), read with
-straight lines between the pools, so that two scores that differ keep differing wherever the outcomes allow it.
+The map is isotonic regression by pooling adjacent violators (Ayer et al. 1955, doi:10.1214/aoms/1177728423), each pool
+drawn towards a logistic curve through all of them (Platt 1999), and read with straight lines between the pools. Where
+outcomes are many the pools have their say; where they are few the curve does, and steps that are chance flatten out.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ Floats = NDArray[np.float64]
 
 NUM_BINS: Final = 10
 """Of equal width, for the expected calibration error (Guo et al. 2017, arXiv 1706.04599)."""
-PRIOR: Final = 1.0
-"""Successes and failures that each pool is given beforehand, split as the whole is: no pool promises 0 or 1."""
+PRIOR: Final = 100.0
+"""Outcomes that each pool is given beforehand, at the height of the logistic curve. Of 0, 10, 30, 100 and 300 the one
+that kept most of the order on small tables without costing calibration on large ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,18 @@ class Isotonic:
         return np.interp(scores, self.scores, self.probabilities)
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Log odds as a line in the score, which never falls."""
+
+    slope: float
+    intercept: float
+
+    def __call__(self, scores: Floats) -> Floats:
+        """The log odds at these scores."""
+        return self.slope * scores + self.intercept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
     """Predictions of about the same height, and what came of them."""
@@ -48,14 +62,45 @@ def fit_isotonic(scores: Floats, successes: Floats) -> Isotonic:
 
     Each pool stands at its mean score. Equal scores are one point.
     """
+    curve = fit_line(scores, successes)
     order = np.argsort(scores, kind="stable")
     points, starts = np.unique(scores[order], return_index=True)
     weights = np.diff(starts, append=len(order)).astype(float)
     sums = np.add.reduceat(successes[order], starts)
     pools = _pool(points * weights, sums, weights)
-    mean = float(successes.mean())
-    probabilities = (pools.sums + PRIOR * mean) / (pools.weights + PRIOR)
-    return Isotonic(pools.score_sums / pools.weights, np.maximum.accumulate(probabilities))
+    means = pools.score_sums / pools.weights
+    probabilities = (pools.sums + PRIOR * sigmoid(curve(means))) / (pools.weights + PRIOR)
+    return Isotonic(means, np.maximum.accumulate(probabilities))
+
+
+def fit_line(scores: Floats, successes: Floats, *, num_steps: int = 30) -> Line:
+    """The likeliest line by Newton's method, with Platt's prior of one success and one failure more; flat where the
+    likeliest falls."""
+    num_successes = float(successes.sum())
+    num_failures = len(successes) - num_successes
+    lowest, highest = 1 / (num_failures + 2), (num_successes + 1) / (num_successes + 2)
+    targets = lowest + successes * (highest - lowest)
+    centre, spread = float(scores.mean()), float(scores.std()) or 1.0
+    x = np.column_stack(((scores - centre) / spread, np.ones(len(scores))))
+    point = np.array([0.0, _log_odds((num_successes + 1) / (len(successes) + 2))])
+    flat = point.copy()
+    for _ in range(num_steps):
+        p = sigmoid(x @ point)
+        curvature = x.T @ (x * (p * (1 - p))[:, None]) + 1e-6 * np.eye(2)
+        point = point + np.clip(np.linalg.solve(curvature, x.T @ (targets - p)), -2, 2)
+    if point[0] < 0:
+        point = flat
+    slope = float(point[0]) / spread
+    return Line(slope, float(point[1]) - slope * centre)
+
+
+def sigmoid(scores: Floats) -> Floats:
+    """Probabilities of log odds."""
+    return 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
+
+
+def _log_odds(probability: float) -> float:
+    return float(np.log(probability / (1 - probability)))
 
 
 @dataclass(frozen=True, slots=True)

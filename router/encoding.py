@@ -1,4 +1,4 @@
-"""A request as numbers: structure and hashed n-grams in one sparse row, the same for fitting and for deciding."""
+"""A request as numbers: features and hashed n-grams in one sparse row, the same for fitting and for deciding."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from router.features import STRUCTURE_VERSION, read, structure
+from router.features import STRUCTURE_VERSION, Reading, read, structure
 from router.ngrams import NGRAMS_VERSION, NUM_BUCKETS, Buckets, character_buckets, word_buckets
 from router.request import RequestView
+from router.scan import Scan, scan
+from router.texture import TEXTURE_VERSION, texture
 
-ENCODING_VERSION: Final = f"{STRUCTURE_VERSION}/{NGRAMS_VERSION}"
+ENCODING_VERSION: Final = f"{STRUCTURE_VERSION}/{TEXTURE_VERSION}/{NGRAMS_VERSION}"
 """An artifact fitted on another version is refused."""
 
-STRUCTURE_WEIGHT: Final = 0.1
-"""Of a structural feature's standard deviation against an n-gram block, each of which has length 1."""
+FEATURE_WEIGHT: Final = 0.1
+"""Of a feature's standard deviation against a block of n-grams, each of which has length 1."""
 MAX_DEVIATIONS: Final = 4.0
-"""A structural feature further from its mean than so many standard deviations counts as that far."""
+"""A feature further from its mean than so many standard deviations counts as that far."""
 
 Floats = NDArray[np.float32]
 
@@ -28,8 +30,8 @@ Floats = NDArray[np.float32]
 class Encoded:
     """What was read off one request."""
 
-    structure: Floats
-    """In the order of `router.features.structure`."""
+    features: Floats
+    """Structure, then texture, in the order of `feature_names`."""
     words: Buckets
     characters: Buckets
 
@@ -44,13 +46,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a fitted model: structure first, then a bucket of words each, then a bucket of characters each.
+    """The columns of a fitted model: features first, then a bucket of words each, then a bucket of characters each.
 
     A block of n-grams is weighed by (1 + ln count) · idf and brought to length 1 (Salton & Buckley 1988).
     """
 
-    structure_mean: Floats
-    structure_scale: Floats
+    feature_mean: Floats
+    feature_scale: Floats
     """One over the standard deviation; 0 for a feature that never varied in the outcomes, which then says nothing."""
     word_idf: Floats
     """0 for a bucket that too few outcomes fell into."""
@@ -59,51 +61,66 @@ class Columns:
     @property
     def num(self) -> int:
         """Columns altogether."""
-        return len(self.structure_mean) + 2 * NUM_BUCKETS
+        return len(self.feature_mean) + 2 * NUM_BUCKETS
 
     def row(self, encoded: Encoded) -> Row:
         """The row of one request."""
-        structure_values = STRUCTURE_WEIGHT * self.deviations(encoded.structure)
-        num_structure = len(structure_values)
+        feature_values = FEATURE_WEIGHT * self.deviations(encoded.features)
+        num_features = len(feature_values)
         words, word_values = _weighed(encoded.words, self.word_idf)
         characters, character_values = _weighed(encoded.characters, self.character_idf)
         return Row(
             np.concatenate(
-                (np.arange(num_structure), words + num_structure, characters + num_structure + NUM_BUCKETS)
+                (np.arange(num_features), words + num_features, characters + num_features + NUM_BUCKETS)
             ),
-            np.concatenate((structure_values, word_values, character_values)),
+            np.concatenate((feature_values, word_values, character_values)),
         )
 
     def deviations(self, features: Floats) -> Floats:
-        """Structural features in standard deviations from their mean, held to `MAX_DEVIATIONS`."""
-        deviations: Floats = (features - self.structure_mean) * self.structure_scale
+        """Features in standard deviations from their mean, held to `MAX_DEVIATIONS`."""
+        deviations: Floats = (features - self.feature_mean) * self.feature_scale
         return np.minimum(np.maximum(deviations, -MAX_DEVIATIONS), MAX_DEVIATIONS)
 
-    def known_share(self, encoded: Encoded) -> float:
-        """The share of the request's words, and runs of words, that the outcomes had too; 1 for no words at all."""
+    def rarity(self, encoded: Encoded) -> Floats:
+        """How far the request's words, and runs of words, are from those of the outcomes: the share that none had, and
+        the mean idf, an unknown one's being 0. Nothing is known of no words, so they are far from nothing: 0, 0."""
         indices = encoded.words.indices
-        return float(np.mean(self.word_idf[indices] > 0)) if len(indices) else 1.0
+        if not len(indices):
+            return np.zeros(2, dtype=np.float32)
+        idf = self.word_idf[indices]
+        return np.array([np.mean(idf == 0), idf.mean()], dtype=np.float32)
+
+
+def feature_names() -> tuple[str, ...]:
+    """The names of `Encoded.features`."""
+    nothing = RequestView(endpoint="chat", model="auto", turns=())
+    return tuple(_features(nothing, read(()), scan("")))
 
 
 def encode(view: RequestView) -> Encoded:
     """Read `view` once."""
     reading = read(view.turns)
-    features = structure(view, reading)
+    scanned = scan(reading.text)
+    features = _features(view, reading, scanned)
     return Encoded(
-        structure=np.fromiter(features.values(), dtype=np.float32, count=len(features)),
-        words=word_buckets(reading.text),
-        characters=character_buckets(reading.text),
+        features=np.fromiter(features.values(), dtype=np.float32, count=len(features)),
+        words=word_buckets(scanned),
+        characters=character_buckets(scanned),
     )
+
+
+def _features(view: RequestView, reading: Reading, scanned: Scan) -> dict[str, float]:
+    return structure(view, reading) | texture(reading, scanned)
 
 
 def fit_columns(encoded: Sequence[Encoded], *, least_requests: int = 2) -> Columns:
     """The columns that these requests give: a bucket counts that at least `least_requests` of them fall into."""
-    features = np.stack([each.structure for each in encoded]).astype(np.float64)
+    features = np.stack([each.features for each in encoded]).astype(np.float64)
     deviation = features.std(axis=0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-9)
     return Columns(
-        structure_mean=features.mean(axis=0).astype(np.float32),
-        structure_scale=scale.astype(np.float32),
+        feature_mean=features.mean(axis=0).astype(np.float32),
+        feature_scale=scale.astype(np.float32),
         word_idf=_idf([each.words for each in encoded], least_requests),
         character_idf=_idf([each.characters for each in encoded], least_requests),
     )

@@ -1,9 +1,11 @@
 """Fits the difficulty model: from a table of outcomes to calibrated probabilities for each arm. Offline, and pure.
 
 1. Near-duplicates among the prompts are grouped, and the groups dealt to folds.
-2. For each fold a penalised logistic regression a arm is fitted on the others, and scores the fold.
-3. Those held-out scores, which their models had not seen, give each arm's isotonic map.
-4. The weights are fitted once more, on everything.
+2. For each fold a penalised logistic regression an arm is fitted on the others, and scores the fold.
+3. On those held-out scores, which their models had not seen, and the features, trees are boosted: for each fold on the
+   others again. The number of trees is the least that is not clearly worse, held out, than the best; it may be none.
+4. What scores and trees say of each fold gives each arm's isotonic map.
+5. Regressions and trees are fitted once more, on everything.
 
 Outcomes are noisy, and those of one domain tell of each other: before a regression each outcome is mixed with the mean
 of its domain among the prompts that it is fitted on. What is calibrated and judged on is never mixed.
@@ -12,16 +14,17 @@ of its domain among the prompts that it is fitted on. What is calibrated and jud
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from router.calibration import Isotonic, fit_isotonic
+from router.boosting import BoostConfig, Trees, fit_trees
+from router.calibration import fit_isotonic, fit_line
 from router.duplicates import duplicate_groups, folds
 from router.encoding import Columns, Encoded, encode, fit_columns
-from router.fitted import FittedModel, TokenModel
+from router.fitted import ArmModel, FittedModel, Scorer, TokenModel
 from router.logistic import fit_logistic, stack_rows
 from router.outcome_table import OutcomeTable
 
@@ -34,7 +37,8 @@ LEAST_OF_A_CLASS: Final = 20
 DOMAIN_PRIOR: Final = 5.0
 """Outcomes at the arm's mean that each domain's mean is given beforehand."""
 TOKENS_PENALTY: Final = 1.0
-SUPPORT_QUANTILE: Final = 0.01
+OUTSIDE_SHARE: Final = 0.01
+"""Of the prompts: those that are counted as out of distribution."""
 
 
 class FitRefusedError(ValueError):
@@ -48,12 +52,14 @@ class FitConfig:
     penalty: float = 1.0
     """On the squared weights: more is smoother."""
     domain_share: float = 0.5
-    """The share of the domain's mean in what is regressed on, in [0, 1)."""
+    """The share of the domain's mean in what is regressed on, in [0, 1); none where there is but one domain."""
     num_folds: int = 5
     seed: int = 0
     """Of the deal of groups to folds."""
     max_steps: int = 80
-    """Of the optimiser."""
+    """Of the regressions' optimiser."""
+    boosting: BoostConfig = field(default_factory=BoostConfig)
+    """`num_trees` is the most that may be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +75,6 @@ class Prepared:
         """The part at these places."""
         encoded = tuple(self.encoded[place] for place in places)
         return Prepared(self.table.select(places), encoded, self.groups[places])
-
-
-@dataclass(frozen=True, slots=True)
-class _Scorer:
-    """Linear scores of every arm: a model without its calibration."""
-
-    columns: Columns
-    weights: NDArray[np.float32]
-    intercepts: NDArray[np.float32]
-
-    def scores(self, encoded: Encoded) -> Floats:
-        row = self.columns.row(encoded)
-        return (row.values @ self.weights[row.columns] + self.intercepts).astype(np.float64)
 
 
 def prepare(table: OutcomeTable) -> Prepared:
@@ -107,29 +100,88 @@ def fit(
     table = prepared.table
     _refuse_poor(table)
     fold_of = deal(prepared, config)
-    scores = np.zeros((len(table), len(table.arms)))
-    known_shares = np.zeros(len(table))
-    for fold in range(config.num_folds):
-        held_out = np.flatnonzero(fold_of == fold)
-        scorer = _fit_scorer(prepared.select(np.flatnonzero(fold_of != fold)), config)
-        for place in held_out:
-            scores[place] = scorer.scores(prepared.encoded[place])
-            known_shares[place] = scorer.columns.known_share(prepared.encoded[place])
-        on_step()
-    final = _fit_scorer(prepared, config)
+    held_out = _held_out(prepared, fold_of, config, on_step)
+    scorer = _fit_scorer(prepared, config)
     on_step()
     return FittedModel(
         version=version,
         arms=table.arms,
-        columns=final.columns,
-        weights=final.weights,
-        intercepts=final.intercepts,
-        calibrations=tuple(
-            _calibration(scores[:, arm], table.successes[:, arm]) for arm in range(len(table.arms))
+        scorer=scorer,
+        by_arm=tuple(
+            _fit_arm(held_out, arm, fold_of, config, tokens=_fit_tokens(prepared, scorer.columns, arm))
+            for arm in range(len(table.arms))
         ),
-        tokens=tuple(_fit_tokens(prepared, final.columns, arm) for arm in range(len(table.arms))),
-        least_known_share=float(np.quantile(known_shares, SUPPORT_QUANTILE)),
+        most_unknown=float(np.quantile(held_out.unknown_shares, 1 - OUTSIDE_SHARE)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldOut:
+    """What regressions say of prompts that they had not seen."""
+
+    scores: Floats
+    """(prompts, arms)."""
+    dense: NDArray[np.float32]
+    """(prompts, what trees see)."""
+    unknown_shares: Floats
+    successes: Floats
+
+
+def _held_out(
+    prepared: Prepared, fold_of: NDArray[np.int64], config: FitConfig, on_step: Callable[[], None]
+) -> _HeldOut:
+    num_prompts, num_arms = prepared.table.successes.shape
+    scores = np.zeros((num_prompts, num_arms), dtype=np.float32)
+    dense: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * num_prompts
+    unknown_shares = np.zeros(num_prompts)
+    for fold in range(config.num_folds):
+        scorer = _fit_scorer(prepared.select(np.flatnonzero(fold_of != fold)), config)
+        for place in np.flatnonzero(fold_of == fold):
+            encoded = prepared.encoded[place]
+            scores[place] = scorer.scores(encoded)
+            dense[place] = scorer.dense(encoded, scores[place])
+            unknown_shares[place] = scorer.columns.rarity(encoded)[0]
+        on_step()
+    return _HeldOut(scores.astype(np.float64), np.stack(dense), unknown_shares, prepared.table.successes)
+
+
+def _fit_arm(
+    held_out: _HeldOut,
+    arm: int,
+    fold_of: NDArray[np.int64],
+    config: FitConfig,
+    *,
+    tokens: TokenModel | None,
+) -> ArmModel:
+    tried = ~np.isnan(held_out.successes[:, arm])
+    successes, dense = held_out.successes[tried, arm], held_out.dense[tried]
+    line = fit_line(held_out.scores[tried, arm], successes)
+    offsets = line(held_out.scores[tried, arm])
+    generator = np.random.Generator(np.random.PCG64(config.seed))
+
+    def boost(places: NDArray[np.bool_], boosting: BoostConfig) -> Trees:
+        return fit_trees(dense[places], successes[places], offsets[places], boosting, generator)
+
+    by_num_trees = np.zeros((config.boosting.num_trees + 1, len(successes)))
+    for fold in range(config.num_folds):
+        is_in = fold_of[tried] == fold
+        if is_in.any():
+            by_num_trees[:, is_in] = offsets[is_in] + boost(~is_in, config.boosting).staged(dense[is_in])
+    num_trees = _least_trees(by_num_trees, successes)
+    return ArmModel(
+        line=line,
+        trees=boost(np.ones(len(successes), dtype=bool), replace(config.boosting, num_trees=num_trees)),
+        calibration=fit_isotonic(by_num_trees[num_trees], successes),
+        tokens=tokens,
+    )
+
+
+def _least_trees(by_num_trees: Floats, successes: Floats) -> int:
+    """The least number of trees within a standard error of the least loss (Breiman et al. 1984, 3.4.3)."""
+    losses = np.logaddexp(0.0, by_num_trees) - successes * by_num_trees
+    excess = losses - losses[int(np.argmin(losses.mean(axis=1)))]
+    is_as_good = excess.mean(axis=1) <= excess.std(axis=1) / np.sqrt(len(successes))
+    return int(np.argmax(is_as_good))
 
 
 def deal(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:
@@ -179,7 +231,7 @@ def _refuse_poor(table: OutcomeTable) -> None:
             )
 
 
-def _fit_scorer(prepared: Prepared, config: FitConfig) -> _Scorer:
+def _fit_scorer(prepared: Prepared, config: FitConfig) -> Scorer:
     columns = fit_columns(prepared.encoded)
     rows = [columns.row(encoded) for encoded in prepared.encoded]
     table = prepared.table
@@ -193,30 +245,30 @@ def _fit_scorer(prepared: Prepared, config: FitConfig) -> _Scorer:
         )
         found, intercept = fit_logistic(stacked, targets, penalty=config.penalty, max_steps=config.max_steps)
         weights[stacked.names, arm], intercepts[arm] = found, intercept
-    return _Scorer(columns, weights, intercepts)
+    return Scorer(columns, weights, intercepts)
 
 
 def mixed_with_domain(successes: Floats, domains: NDArray[np.str_], *, share: float) -> Floats:
-    """(1 − share) · outcome + share · mean of its domain, which `DOMAIN_PRIOR` draws towards the mean of all."""
-    _, places = np.unique(domains, return_inverse=True)
+    """(1 − share) · outcome + share · mean of its domain, which `DOMAIN_PRIOR` draws towards the mean of all.
+
+    With one domain that would only be another penalty, so the outcomes are left as they are.
+    """
+    names, places = np.unique(domains, return_inverse=True)
+    if len(names) == 1:
+        return successes
     sums, sizes = np.bincount(places, weights=successes), np.bincount(places)
     means = (sums + DOMAIN_PRIOR * successes.mean()) / (sizes + DOMAIN_PRIOR)
     mixed: Floats = (1 - share) * successes + share * means[places]
     return mixed
 
 
-def _calibration(scores: Floats, successes: Floats) -> Isotonic:
-    tried = ~np.isnan(successes)
-    return fit_isotonic(scores[tried], successes[tried])
-
-
 def _fit_tokens(prepared: Prepared, columns: Columns, arm: int) -> TokenModel | None:
-    """Ridge regression of ln(1 + tokens) on structure."""
+    """Ridge regression of ln(1 + tokens) on the features."""
     tokens = prepared.table.num_output_tokens[:, arm]
     counted = np.flatnonzero(~np.isnan(tokens))
     if len(counted) < LEAST_PROMPTS:
         return None
-    features = np.stack([columns.deviations(prepared.encoded[place].structure) for place in counted]).astype(
+    features = np.stack([columns.deviations(prepared.encoded[place].features) for place in counted]).astype(
         float
     )
     logs = np.log1p(tokens[counted])

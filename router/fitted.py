@@ -1,24 +1,27 @@
 """The fitted difficulty model: calibrated probabilities of success from outcomes of the tiers that are served.
 
-A linear score of structure and n-grams for each arm, then that arm's isotonic map (`router.calibration`). Inference is
-array arithmetic alone; `router.fit` makes it and `router.artifact` keeps it.
+For each arm, a linear score of features and n-grams (`router.logistic`), to which boosted trees add what a line cannot
+say (`router.boosting`), and an isotonic map to a probability (`router.calibration`). Inference is array arithmetic
+alone; `router.fit` makes a model and `router.artifact` keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from router.arms import Arm
-from router.calibration import Isotonic
+from router.boosting import Trees
+from router.calibration import Isotonic, Line
 from router.difficulty import Forecast, expected_output_tokens
-from router.encoding import Columns, Encoded, encode
-from router.features import structure
+from router.encoding import Columns, Encoded, encode, feature_names
 from router.ngrams import NUM_BUCKETS
 from router.request import RequestView
+
+Floats = NDArray[np.float32]
 
 
 class UnfittedArmError(ValueError):
@@ -26,21 +29,59 @@ class UnfittedArmError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenModel:
-    """Expected output tokens: the exponential of a line in the structure, times what the logarithm lost."""
+class Scorer:
+    """The linear score of every arm."""
 
-    weights: NDArray[np.float32]
-    """Of structure's standardised features."""
+    columns: Columns
+    weights: Floats
+    """(columns, arms)."""
+    intercepts: Floats
+    """(arms,)."""
+
+    def scores(self, encoded: Encoded) -> Floats:
+        """Log odds of success, still shrunk by the penalty; (arms,)."""
+        row = self.columns.row(encoded)
+        scores: Floats = row.values @ self.weights[row.columns] + self.intercepts
+        return scores
+
+    def dense(self, encoded: Encoded, scores: Floats) -> Floats:
+        """What the trees see of a request: its features, its rarity, and the linear score of every arm."""
+        return np.concatenate((encoded.features, self.columns.rarity(encoded), scores), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenModel:
+    """Expected output tokens: the exponential of a line in the features, times what the logarithm lost."""
+
+    weights: Floats
+    """Of the features in standard deviations."""
     intercept: float
     smearing: float
     """Mean of exp(residual) (Duan 1983, doi:10.1080/01621459.1983.10478017)."""
     most: float
     """The most that was seen: nothing is extrapolated beyond it."""
 
-    def __call__(self, deviations: NDArray[np.float32]) -> float:
-        """Tokens for a request with this standardised structure."""
+    def __call__(self, deviations: Floats) -> float:
+        """Tokens for a request with these features."""
         expected = self.smearing * float(np.exp(self.intercept + self.weights @ deviations))
         return min(expected, self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmModel:
+    """What one arm adds to the scores."""
+
+    line: Line
+    """Undoes the shrinking of the linear score."""
+    trees: Trees
+    calibration: Isotonic
+    tokens: TokenModel | None
+    """None where the outcomes counted no tokens."""
+
+    def probability(self, score: float, dense: Floats) -> float:
+        """The calibrated probability of success."""
+        log_odds = self.line.slope * score + self.line.intercept + self.trees(dense)
+        return float(np.interp(log_odds, self.calibration.scores, self.calibration.probabilities))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +91,11 @@ class FittedModel:
     version: str
     arms: tuple[str, ...]
     """Weakest first."""
-    columns: Columns
-    weights: NDArray[np.float32]
-    """(columns, arms)."""
-    intercepts: NDArray[np.float32]
-    """(arms,)."""
-    calibrations: tuple[Isotonic, ...]
-    """Of each arm."""
-    tokens: tuple[TokenModel | None, ...]
-    """Of each arm; None where the outcomes counted no tokens."""
-    least_known_share: float
-    """A request of whose words a smaller share was known to the outcomes is out of distribution: less than one in a
-    hundred of the outcomes' own prompts, each read by a model that had not seen it, had so few."""
+    scorer: Scorer
+    by_arm: tuple[ArmModel, ...]
+    most_unknown: float
+    """A request with a greater share of unknown words, and runs of words, is out of distribution: one in a hundred of
+    the outcomes' own prompts, each read by a model that had not seen it, has so many."""
 
     def check(self, arms: Iterable[Arm]) -> None:
         """Whether the model can forecast these arms.
@@ -77,43 +111,47 @@ class FittedModel:
             )
 
     def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
-        """The forecast for each of `arms`."""
+        """The forecast for each of `arms`, all of which the model was fitted on (`check`)."""
         encoded = encode(view)
-        probabilities = self.probabilities(encoded)
-        is_supported = self.columns.known_share(encoded) >= self.least_known_share
+        scores = self.scorer.scores(encoded)
+        dense = self.scorer.dense(encoded, scores)
+        is_supported = bool(dense[len(encoded.features)] <= self.most_unknown)  # the share of unknown words
         forecasts = {}
         for arm in arms:
             place = self.arms.index(arm.name)
             forecasts[arm.name] = Forecast(
-                success_probability=float(probabilities[place]),
+                success_probability=self.by_arm[place].probability(float(scores[place]), dense),
                 num_output_tokens=self._num_tokens(view, encoded, place),
                 is_supported=is_supported,
             )
         return forecasts
 
-    def scores(self, encoded: Encoded) -> NDArray[np.float64]:
-        """The linear score of each arm, before calibration."""
-        row = self.columns.row(encoded)
-        return (row.values @ self.weights[row.columns] + self.intercepts).astype(np.float64)
-
     def probabilities(self, encoded: Encoded) -> NDArray[np.float64]:
-        """The calibrated probability of success of each arm."""
-        scores = self.scores(encoded)
-        return np.array([float(apply(score)) for apply, score in zip(self.calibrations, scores, strict=True)])
+        """The probability of success of each arm."""
+        scores = self.scorer.scores(encoded)
+        dense = self.scorer.dense(encoded, scores)
+        pairs = zip(self.by_arm, scores, strict=True)
+        return np.array([model.probability(float(score), dense) for model, score in pairs])
 
-    def contributions(self, view: RequestView) -> Mapping[str, float]:
-        """What lowers the weakest arm's score, by structural feature, and by all words and all characters together."""
-        row = self.columns.row(encode(view))
-        parts = -row.values * self.weights[row.columns, 0]
-        names = list(structure(view))
-        after_structure = len(names)
-        is_word = (row.columns >= after_structure) & (row.columns < after_structure + NUM_BUCKETS)
-        is_character = row.columns >= after_structure + NUM_BUCKETS
-        shown = dict(zip(names, parts[:after_structure].tolist(), strict=True))
-        return shown | {"words": float(parts[is_word].sum()), "characters": float(parts[is_character].sum())}
+    def contributions(self, view: RequestView) -> dict[str, float]:
+        """What lowers the weakest arm's log odds: each feature, all words, all characters, and the trees together."""
+        encoded = encode(view)
+        row = self.scorer.columns.row(encoded)
+        weakest = self.by_arm[0]
+        parts = -weakest.line.slope * row.values * self.scorer.weights[row.columns, 0]
+        names = feature_names()
+        is_character = row.columns >= len(names) + NUM_BUCKETS
+        is_word = (row.columns >= len(names)) & ~is_character
+        dense = self.scorer.dense(encoded, self.scorer.scores(encoded))
+        shown = dict(zip(names, parts[: len(names)].tolist(), strict=True))
+        return shown | {
+            "words": float(parts[is_word].sum()),
+            "characters": float(parts[is_character].sum()),
+            "trees": -weakest.trees(dense),
+        }
 
     def _num_tokens(self, view: RequestView, encoded: Encoded, place: int) -> float:
-        model = self.tokens[place]
+        model = self.by_arm[place].tokens
         if model is None:
-            return expected_output_tokens(view, length=float(encoded.structure[0]))
-        return model(self.columns.deviations(encoded.structure))
+            return expected_output_tokens(view, length=float(encoded.features[0]))
+        return model(self.scorer.columns.deviations(encoded.features))

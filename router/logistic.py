@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from router.calibration import sigmoid
 from router.encoding import Row
 
 Floats = NDArray[np.float64]
@@ -74,7 +75,7 @@ def fit_logistic(rows: Rows, targets: Floats, *, penalty: float, max_steps: int 
 
     def loss(point: Floats) -> tuple[float, Floats]:
         scores = rows.dot(point[:-1]) + point[-1]
-        residuals = _sigmoid(scores) - targets
+        residuals = sigmoid(scores) - targets
         entropy = float(np.sum(np.logaddexp(0.0, scores) - targets * scores))
         gradient = np.append(rows.transposed_dot(residuals) + penalty * point[:-1], residuals.sum())
         return entropy + penalty / 2 * float(point[:-1] @ point[:-1]), gradient
@@ -130,7 +131,3 @@ def _direction(
     for (step, bend), share in zip(pairs, reversed(kept), strict=True):
         direction = direction + (share - float(bend @ direction) / float(step @ bend)) * step
     return direction
-
-
-def _sigmoid(scores: Floats) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(scores, -500, 500)))

@@ -13,6 +13,7 @@ from router.calibration import (
     calibration_noise,
     expected_calibration_error,
     fit_isotonic,
+    fit_line,
     reliability,
 )
 
@@ -52,20 +53,53 @@ def _columns(scores: np.ndarray, successes: np.ndarray) -> tuple[np.ndarray, np.
 
 @given(samples)
 def test_calibrated_rises_and_promises_nothing(sample: list[tuple[int, bool]]) -> None:
-    """The map never falls, and gives 0 or 1 only where every outcome was that."""
+    """The map never falls and never promises 0 or 1."""
     scores, successes = np.array([float(x) for x, _ in sample]), np.array([float(y) for _, y in sample])
     at = fit_isotonic(scores, successes)(np.linspace(-5, 5, 50))
     assert np.all(np.diff(at) >= 0)
-    if 0 < successes.mean() < 1:
-        assert np.all((at > 0) & (at < 1))
+    assert np.all((at > 0) & (at < 1))
 
 
-def test_worked_pools() -> None:
-    """Outcomes 0 1 0 1 at scores 1 to 4 pool to 0, ½, 1, each with one outcome of the prior's ½ beside it."""
+def test_worked_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outcomes 0 1 0 1 at scores 1 to 4 pool to 0, ½, 1; without a prior they are read as they are, with lines."""
+    monkeypatch.setattr(calibration, "PRIOR", 0.0)
     fitted = fit_isotonic(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 0.0, 1.0]))
     assert fitted.scores.tolist() == [1.0, 2.5, 4.0]
-    assert fitted.probabilities.tolist() == pytest.approx([0.25, 0.5, 0.75])
-    assert fitted(np.array([0.0, 1.75, 9.0])).tolist() == pytest.approx([0.25, 0.375, 0.75])
+    assert fitted.probabilities.tolist() == pytest.approx([0.0, 0.5, 1.0])
+    assert fitted(np.array([0.0, 1.75, 9.0])).tolist() == pytest.approx([0.0, 0.25, 1.0])
+
+
+def test_few_outcomes_follow_the_curve_and_many_the_pools() -> None:
+    """Outcomes that step at 0 are smoothed while they are few, and the step is kept when they are many."""
+
+    def step(num: int) -> float:
+        scores = np.linspace(-1, 1, num)
+        shares = np.where(scores > 0, 0.8, 0.2)
+        successes = (np.random.default_rng(0).random(num) < shares).astype(float)
+        low, high = fit_isotonic(scores, successes)(np.array([-0.5, 0.5]))
+        return float(high - low)
+
+    assert step(60) < 0.5
+    assert step(20_000) == pytest.approx(0.6, abs=0.05)
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(2.0, -0.5), (0.3, 1.0)])
+def test_line_is_found(slope: float, intercept: float) -> None:
+    """The line that outcomes were drawn from is found, whatever the scores' scale."""
+    generator = np.random.default_rng(4)
+    scores = generator.normal(3.0, 1.0, 20_000)
+    p = calibration.sigmoid(slope * (scores - 3.0) + intercept)
+    line = fit_line(scores, (generator.random(len(p)) < p).astype(float))
+    assert line(np.array([3.0, 4.0])) == pytest.approx([intercept, slope + intercept], abs=0.12)
+
+
+def test_line_never_falls() -> None:
+    """Scores that are the wrong way round give a flat line, and scores without spread no fault."""
+    scores = np.linspace(0, 1, 50)
+    falling = fit_line(scores, (scores < 0.5).astype(float))
+    assert falling.slope == 0
+    assert calibration.sigmoid(falling(np.array([0.3])))[0] == pytest.approx(0.5, abs=0.01)
+    assert np.isfinite(fit_line(np.zeros(10), np.ones(10)).intercept)
 
 
 def test_reliability_and_its_error_by_hand() -> None:

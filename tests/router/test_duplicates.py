@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from router.duplicates import duplicate_groups, folds
 from router.ngrams import NUM_BUCKETS, Buckets, word_buckets
+from router.scan import scan
 
 TASK = (
     "a train leaves the station at nine and travels eighty kilometres in each hour while another one leaves a town "
@@ -25,7 +26,7 @@ def test_changed_numbers_and_a_word_are_duplicates() -> None:
         f"please {TASK}",
         "who wrote hamlet and when was it first played",
     ]
-    groups = duplicate_groups([word_buckets(prompt) for prompt in prompts])
+    groups = duplicate_groups([word_buckets(scan(prompt)) for prompt in prompts])
     assert groups[0] == groups[2] == groups[3]
     assert len({groups[0], groups[1], groups[4]}) == 3
 
@@ -34,7 +35,7 @@ def test_being_alike_is_handed_on() -> None:
     """Prompts that are near-duplicates of one and the same prompt are in one group."""
     words = TASK.split()
     prompts = [" ".join(words[:30]), " ".join(words[5:]), " ".join(words)]
-    groups = duplicate_groups([word_buckets(prompt) for prompt in prompts])
+    groups = duplicate_groups([word_buckets(scan(prompt)) for prompt in prompts])
     assert len(set(groups.tolist())) == 1
 
 
@@ -59,7 +60,7 @@ def test_pairs_are_found_at_the_stated_rate() -> None:
 
 def test_prompts_without_words() -> None:
     """A prompt without a word is nobody's duplicate."""
-    assert duplicate_groups([word_buckets(text) for text in ("?", "!", "a b")]).tolist() == [0, 1, 2]
+    assert duplicate_groups([word_buckets(scan(text)) for text in ("?", "!", "a b")]).tolist() == [0, 1, 2]
 
 
 @given(st.lists(st.integers(0, 12), min_size=30, max_size=80), st.integers(0, 9))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from router.arms import Arm, Capabilities, Price
+from router.boosting import BoostConfig
 from router.calibration import expected_calibration_error
 from router.fit import (
     LEAST_PROMPTS,
@@ -27,7 +28,7 @@ from router.ranking import auc
 EASY = "name colour animal city river song fruit friend morning holiday".split()  # noqa: SIM905 (reads better)
 HARD = "prove integral matrix eigenvalue theorem compute modulo lemma divisible inequality".split()  # noqa: SIM905
 FILLER = "the a of in for with about some this that these those my your one two it is are".split()  # noqa: SIM905
-CONFIG = FitConfig(num_folds=3, max_steps=30)
+CONFIG = FitConfig(num_folds=3, max_steps=30, boosting=BoostConfig(num_trees=20))
 
 
 def known_truth(num: int, seed: int = 0) -> tuple[OutcomeTable, np.ndarray]:
@@ -146,8 +147,10 @@ def test_foreign_prompts_are_not_supported(model: FittedModel) -> None:
 def test_same_outcomes_same_model(prepared: Prepared, model: FittedModel) -> None:
     """A fit is a function of the outcomes and the configuration."""
     again = fit(prepared, CONFIG, version="test-1")
-    assert np.array_equal(again.weights, model.weights)
-    assert np.array_equal(again.calibrations[0].probabilities, model.calibrations[0].probabilities)
+    assert np.array_equal(again.scorer.weights, model.scorer.weights)
+    for one, other in zip(again.by_arm, model.by_arm, strict=True):
+        assert np.array_equal(one.trees.leaves, other.trees.leaves)
+        assert np.array_equal(one.calibration.probabilities, other.calibration.probabilities)
 
 
 def test_near_duplicates_share_a_fold() -> None:
@@ -162,7 +165,7 @@ def test_arm_that_was_not_tried_everywhere() -> None:
     successes = TABLE.successes.copy()
     successes[::2, 1] = np.nan
     fitted = fit(prepare(replace(TABLE, successes=successes)), CONFIG, version="partial")
-    assert np.all(np.isfinite(fitted.weights))
+    assert np.all(np.isfinite(fitted.scorer.weights))
     assert 0.7 < fitted.probabilities(prepare(TABLE.select(np.array([0]))).encoded[0])[1] < 1.0
 
 
