@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import Field, dataclass, fields
 from math import sqrt
 from typing import Any, Final
+
+from router.first_tokens import FirstTokens
 
 Z_95: Final = 1.959964
 """Two-sided 95 % quantile of the normal distribution."""
@@ -33,6 +35,8 @@ class OutcomeRow:
     cost: float
     created_at: float
     """Unix time."""
+    first_tokens: FirstTokens | None = None
+    """How sure the model was of the answer's beginning; None where the engine did not say."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -73,9 +77,13 @@ class Cell:
     """Of all its answers together."""
 
 
+_FIRST_TOKENS: Final = "first_tokens"
+
+
 def as_members(row: OutcomeRow) -> dict[str, Any]:
     """The row as plain members."""
-    return asdict(row)
+    members = {field.name: getattr(row, field.name) for field in _plain_fields()}
+    return members if row.first_tokens is None else members | {_FIRST_TOKENS: row.first_tokens.as_members()}
 
 
 def from_members(members: Mapping[str, Any]) -> OutcomeRow:
@@ -85,7 +93,7 @@ def from_members(members: Mapping[str, Any]) -> OutcomeRow:
         ValueError: a member is missing, unknown, or of another type.
     """
     kinds: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (int, float)}
-    for field in fields(OutcomeRow):
+    for field in _plain_fields():
         if field.name not in members:
             raise ValueError(f"no {field.name!r}")
         value = members[field.name]
@@ -94,7 +102,19 @@ def from_members(members: Mapping[str, Any]) -> OutcomeRow:
             raise ValueError(f"{field.name!r} is {value!r}, which is no {field.type}")
     if unknown := set(members) - {field.name for field in fields(OutcomeRow)}:
         raise ValueError(f"unknown members: {', '.join(sorted(unknown))}")
-    return OutcomeRow(**members)
+    return OutcomeRow(**{**members, _FIRST_TOKENS: _first_tokens(members.get(_FIRST_TOKENS))})
+
+
+def _plain_fields() -> list[Field[Any]]:
+    return [field for field in fields(OutcomeRow) if field.name != _FIRST_TOKENS]
+
+
+def _first_tokens(members: Any) -> FirstTokens | None:
+    if members is None:
+        return None
+    if not isinstance(members, dict):
+        raise ValueError(f"{_FIRST_TOKENS!r} is {members!r}, which is no object")
+    return FirstTokens.from_members(members)
 
 
 def cell(rows: Sequence[OutcomeRow]) -> Cell:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from router.first_tokens import FirstTokens, of_content
+
 NUM_TRIES: Final = 4
 RETRY_AFTER_S: Final = (0.5, 2.0, 8.0)
 """Waits between tries where the gateway does not say how long."""
@@ -30,6 +32,8 @@ class Answer:
     num_input_tokens: int
     num_output_tokens: int
     cost: float
+    first_tokens: FirstTokens | None
+    """None where the engine does not say how sure it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class GatewayClient:
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http = http
         self._url = url.rstrip("/").removesuffix("/v1")
+        self._mute: set[str] = set()
+        """Arms whose engine gives no log-probabilities."""
 
     async def tiers(self) -> list[str]:
         """The names of its tiers, each of which is an arm unless the configuration names others.
@@ -78,6 +84,9 @@ class GatewayClient:
         for wait_s in (*RETRY_AFTER_S, None):
             try:
                 return await self._ask_once(prompt, arm=arm, sampling=sampling)
+            except _NoLogprobsError:
+                self._mute.add(arm)
+                return await self.ask(prompt, arm=arm, sampling=sampling)
             except _BusyError as busy:
                 if wait_s is None:
                     raise CollectError(str(busy)) from None
@@ -85,23 +94,32 @@ class GatewayClient:
         raise AssertionError("the last try returns or raises")
 
     async def _ask_once(self, prompt: str, *, arm: str, sampling: Sampling) -> Answer:
-        body = {
+        body: dict[str, Any] = {
             "model": "auto",
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
         }
+        if arm not in self._mute:
+            body |= {"logprobs": True, "top_logprobs": 2}
         url = f"{self._url}/v1/chat/completions"
         try:
             async with self._http.post(url, json=body, headers={ARM_HEADER: arm}) as response:
                 if response.status == 200:
                     return _answer(await response.json(), response, arm)
-                told = f"{response.status}: {_message(await response.text())}"
+                error = _error(await response.text())
+                told = f"{response.status}: {error.get('message')}"
+                if response.status == 400 and error.get("param") == "logprobs" and arm not in self._mute:
+                    raise _NoLogprobsError
                 if response.status in BUSY:
                     raise _BusyError(told, _seconds(response.headers.get("retry-after")))
                 raise CollectError(told)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _BusyError(str(error) or type(error).__name__, None) from None
+
+
+class _NoLogprobsError(Exception):
+    """The arm answers, if it is not asked how sure it is."""
 
 
 class _BusyError(Exception):
@@ -116,23 +134,27 @@ def _answer(body: Any, response: aiohttp.ClientResponse, arm: str) -> Answer:
     if (answered := response.headers.get(ARM_HEADER)) != arm:
         raise CollectError(f"asked for the arm {arm!r}, answered by {answered!r}")
     try:
+        choice = body["choices"][0]
+        first_tokens = of_content((choice.get("logprobs") or {}).get("content") or ())
         return Answer(
-            text=body["choices"][0]["message"].get("content") or "",
+            text=choice["message"].get("content") or "",
             model=str(body["model"]),
             num_input_tokens=int(body["usage"]["prompt_tokens"]),
             num_output_tokens=int(body["usage"]["completion_tokens"]),
             cost=float(response.headers["x-tierwise-cost"]),
+            first_tokens=first_tokens if len(first_tokens) else None,
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise CollectError(f"the answer lacks {error}") from None
 
 
-def _message(text: str) -> str:
-    """What an error body in OpenAI's shape says, else its beginning."""
+def _error(text: str) -> dict[str, Any]:
+    """The error of a body in OpenAI's shape, else the body's beginning as its message."""
     try:
-        return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return text[:200]
+        error = json.loads(text)["error"]
+        return {"message": str(error["message"]), "param": error.get("param")}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {"message": text[:200]}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -104,4 +104,5 @@ async def _outcome(
         num_output_tokens=answer.num_output_tokens,
         cost=answer.cost,
         created_at=clock(),
+        first_tokens=answer.first_tokens,
     )
