@@ -19,6 +19,17 @@ class Outcome(StrEnum):
     FAILURE = "failure"
 
 
+class Purpose(StrEnum):
+    """What an attempt was made for."""
+
+    ANSWER = "answer"
+    """The client's answer."""
+    SHADOW = "shadow"
+    """What another arm would have answered."""
+    JUDGE = "judge"
+    """The comparison of two answers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one attempt, as the upstream counted them; None where it did not say."""
@@ -58,6 +69,10 @@ class AttemptRecord:
     cost: float
     """Money, by the tier's price and the usage. Where the upstream gave no usage (a cancelled stream): by the stream's
     events and the estimate of the prompt."""
+    purpose: Purpose = Purpose.ANSWER
+    """Whatever is not for the client has a `request_id` of its own, without a decision."""
+    parent: str | None = None
+    """The `request_id` of the client's request that a shadow run is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeDecorator
 from serving.ledger.credentials import mask_credentials
 from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Usage
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 Row = dict[str, Any]
 
@@ -139,10 +139,13 @@ attempts = Table(
     Index("ix_attempts_request_id", "request_id"),
 )
 """One row an attempt, with the members of `AttemptRecord` and of its usage; `recorded_at` is when it ended, in Unix
-time. An attempt without its decision belongs to a request that a kill cut short."""
+time. An attempt without its decision belongs to a request that a kill cut short, unless its `purpose` says that it was
+made for no client."""
 
 feedback = Table(
     "feedback",
+    Column("purpose", Text, nullable=False, server_default="answer"),
+    Column("parent", ForeignText),
     metadata,
     Column("id", _RowId, primary_key=True),
     Column("request_id", ForeignText, nullable=False),
@@ -165,7 +168,10 @@ _DECISION_COLUMNS = tuple(column.name for column in decisions.columns if column.
 _ATTEMPT_COLUMNS = tuple(
     column.name for column in attempts.columns if column.name not in {"id", "recorded_at"}
 )
-_PATHS = {name: f"usage.{name}" for name in Usage.__dataclass_fields__} | {"outcome": "outcome.value"}
+_PATHS = {name: f"usage.{name}" for name in Usage.__dataclass_fields__} | {
+    "outcome": "outcome.value",
+    "purpose": "purpose.value",
+}
 _FEEDBACK_COLUMNS = tuple(column.name for column in feedback.columns if column.name != "id")
 _feedback_values = attrgetter(*_FEEDBACK_COLUMNS)
 _decision_values = attrgetter(*_DECISION_COLUMNS)
