@@ -13,7 +13,7 @@ of its domain among the prompts that it is fitted on. What is calibrated and jud
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -204,14 +204,26 @@ def predict_held_out(
     Raises:
         FitRefusedError: as `fit`, of what is left without a fold.
     """
-    fold_of = deal(prepared, config)
     probabilities = np.zeros((len(prepared.table), len(prepared.table.arms)))
+    for places, model in held_out_models(prepared, config, on_step=on_step):
+        for place in places:
+            probabilities[place] = model.probabilities(prepared.encoded[place])
+    return probabilities
+
+
+def held_out_models(
+    prepared: Prepared, config: FitConfig, *, on_step: Callable[[], None] = lambda: None
+) -> Iterator[tuple[NDArray[np.int64], FittedModel]]:
+    """For each fold, where its prompts stand, and a model that was fitted and calibrated without them.
+
+    Raises:
+        FitRefusedError: as `fit`, of what is left without a fold.
+    """
+    fold_of = deal(prepared, config)
     for fold in range(config.num_folds):
         part = prepared.select(np.flatnonzero(fold_of != fold))
         model = fit(part, replace(config, seed=config.seed + fold + 1), version="held out", on_step=on_step)
-        for place in np.flatnonzero(fold_of == fold):
-            probabilities[place] = model.probabilities(prepared.encoded[place])
-    return probabilities
+        yield np.flatnonzero(fold_of == fold), model
 
 
 def _refuse_poor(table: OutcomeTable) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.evaluate import Report, evaluate
+from router.evaluate import NothingToJudgeError, Report, evaluate
 from router.outcome_table import OutcomeTable
 
 NUM = 1500
@@ -72,8 +72,20 @@ def test_frontier_begins_and_ends_at_the_arms(report: Report) -> None:
     weak, strong = TABLE.successes.mean(axis=0)
     assert (first.strong_share, first.router.value, first.cost) == (0.0, weak, 1.0)
     assert (last.strong_share, last.router.value, last.cost) == (1.0, pytest.approx(strong), 5.0)
+    assert (report.weak.success.value, report.strong.success.value) == (weak, pytest.approx(strong))
+    assert report.weak.cost is not None
+    assert (report.weak.cost.low, report.weak.cost.value, report.weak.cost.high) == (1.0, 1.0, 1.0)
     for point in report.frontier:
-        assert point.random <= point.oracle + 1e-9
+        assert max(point.random, point.router.value, point.prompt_length) <= point.oracle + 1e-9
+
+
+def test_gain_over_random(report: Report) -> None:
+    """It is the router's success less random's, certain at both ends, and above nothing in between."""
+    for point in report.frontier:
+        assert point.over_random.value == pytest.approx(point.router.value - point.random)
+    assert report.frontier[0].over_random.high == pytest.approx(0)
+    assert report.frontier[-1].over_random.high == pytest.approx(0)
+    assert all(point.over_random.low > 0 for point in report.frontier[2:-2])
 
 
 def test_unknown_costs_and_untried_arms() -> None:
@@ -84,4 +96,25 @@ def test_unknown_costs_and_untried_arms() -> None:
     report = evaluate(table, TRUTH, np.arange(NUM), np.random.default_rng(1), num_draws=5)
     assert [arm.num_outcomes for arm in report.arms] == [NUM, NUM - 300]
     assert report.frontier[0].cost is None
+    assert report.strong.cost is None
     assert report.frontier[0].router.value == TABLE.successes[300:, 0].mean()
+
+
+def test_no_common_prompt() -> None:
+    """Arms that were never asked the same prompt cannot be ranked, and the message says what to do."""
+    successes = TABLE.successes.copy()
+    successes[: NUM // 2, 0] = np.nan
+    successes[NUM // 2 :, 1] = np.nan
+    with pytest.raises(NothingToJudgeError, match=r"both 'weak' and 'strong'; collect"):
+        evaluate(replace(TABLE, successes=successes), TRUTH, np.arange(NUM), np.random.default_rng(1))
+
+
+def test_one_class_alone() -> None:
+    """An arm that never failed has no AUC, and everything else still has its figure."""
+    successes = TABLE.successes.copy()
+    successes[:, 1] = 1.0
+    table = replace(TABLE, successes=successes)
+    report = evaluate(table, TRUTH, np.arange(NUM), np.random.default_rng(1), num_draws=5)
+    assert np.isnan(report.arms[1].auc.value)
+    assert report.arms[1].success.value == 1
+    assert report.rankings[0].apgr.value > 0.6
