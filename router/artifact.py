@@ -7,50 +7,24 @@ The file is an `.npz`. Weights and idf are kept as 16-bit floats for the columns
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from router.artifact_header import ArtifactError, ArtifactHeader, header_from_json, header_to_json
 from router.boosting import Trees
 from router.calibration import Isotonic, Line
-from router.encoding import ENCODING_VERSION, Columns, feature_names
+from router.encoding import Columns, feature_names
 from router.fitted import ArmModel, FittedModel, Scorer, TokenModel
 from router.ngrams import NUM_BUCKETS
 
-SCHEMA: Final = 1
 MAX_BYTES: Final = 256 * 2**20
 """Unpacked; a larger file is no router artifact."""
 
 Arrays = Mapping[str, NDArray[Any]]
-
-
-class ArtifactError(ValueError):
-    """A file is no router artifact that this version can use; the message names the remedy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactHeader:
-    """What an artifact says of itself, for its manifest and for whoever reads it."""
-
-    version: str
-    arms: tuple[str, ...]
-    """Weakest first."""
-    num_prompts: int
-    num_groups: int
-    """Prompts that are no near-duplicates of each other."""
-    data_sha256: str
-    """Of the outcomes' file."""
-    recipe: Mapping[str, Any]
-    """How it was fitted, as plain members."""
-    metrics: Mapping[str, float]
-    """Held out, by name."""
-    encoding_version: str = ENCODING_VERSION
-    schema: int = SCHEMA
 
 
 def to_bytes(model: FittedModel, header: ArtifactHeader) -> bytes:
@@ -58,7 +32,7 @@ def to_bytes(model: FittedModel, header: ArtifactHeader) -> bytes:
     columns = model.scorer.columns
     used = np.flatnonzero(np.any(model.scorer.weights != 0, axis=1))
     arrays: dict[str, NDArray[Any]] = {
-        "header": np.frombuffer(json.dumps(asdict(header)).encode(), dtype=np.uint8),
+        "header": np.frombuffer(header_to_json(header), dtype=np.uint8),
         "feature_mean": columns.feature_mean,
         "feature_scale": columns.feature_scale,
         **_sparse("word_idf", columns.word_idf),
@@ -88,28 +62,12 @@ def from_bytes(data: bytes) -> tuple[FittedModel, ArtifactHeader]:
                 raise ArtifactError(f"a router artifact unpacks to at most {MAX_BYTES} bytes; this is none")
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        header = _header(json.loads(arrays["header"].tobytes()))
+        header = header_from_json(arrays["header"].tobytes())
         return _model(arrays, header), header
     except ArtifactError:
         raise
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, EOFError, OSError) as error:
         raise ArtifactError(f"not a router artifact, or a damaged one: {error}; fit it again") from None
-
-
-def _header(members: Mapping[str, Any]) -> ArtifactHeader:
-    if members.get("schema") != SCHEMA:
-        raise ArtifactError(
-            f"the artifact has schema {members.get('schema')}, and this version reads {SCHEMA}; fit it again"
-        )
-    if members.get("encoding_version") != ENCODING_VERSION:
-        raise ArtifactError(
-            f"the artifact was fitted on {members.get('encoding_version')}, and this version reads requests as "
-            f"{ENCODING_VERSION}; fit it again"
-        )
-    known = {field.name for field in fields(ArtifactHeader)}
-    return ArtifactHeader(
-        **{name: value for name, value in members.items() if name in known} | {"arms": tuple(members["arms"])}
-    )
 
 
 def _model(arrays: Arrays, header: ArtifactHeader) -> FittedModel:

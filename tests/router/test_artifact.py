@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.artifact import ArtifactError, ArtifactHeader, from_bytes, to_bytes
+from router.artifact import from_bytes, to_bytes
+from router.artifact_header import ArmFigures, ArtifactError, ArtifactHeader
 from router.boosting import BoostConfig
 from router.encoding import ENCODING_VERSION
 from router.fit import FitConfig, fit, prepare
 from router.fitted import FittedModel
+from router.histogram import reference
 from router.outcome_table import OutcomeTable, view_of
 
 HEADER = ArtifactHeader(
@@ -25,6 +27,20 @@ HEADER = ArtifactHeader(
     data_sha256="0" * 64,
     recipe={"penalty": 1.0},
     metrics={"apgr": 0.6},
+    models={"weak": "small.gguf"},
+    figures={
+        arm: ArmFigures(
+            num_outcomes=240,
+            success_share=0.5,
+            auc=0.7,
+            brier_score=0.2,
+            calibration_error=0.03,
+            calibration_noise=0.02,
+        )
+        for arm in ("weak", "strong")
+    },
+    feature_references={"words": reference([1.0, 2.0, 3.0, 4.0])},
+    score_references={"weak": reference([0.1, 0.2, 0.9])},
 )
 
 
