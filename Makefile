@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := -c .ci/constraints.txt
 
-.PHONY: help serve test test-engines lint bench venv dev clean
+.PHONY: help serve test test-engines test-training lint bench venv dev clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -19,11 +19,14 @@ test: dev  ## the fast suite: linters, types, import directions, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not engines"
+	$(BIN)/pytest -m "not engines and not training"
 
 test-engines: dev  ## the suite on real engines and real weights
 	$(BIN)/tierwise up --prepare-only
 	$(BIN)/pytest -m engines
+
+test-training: dev  ## the slow half of train/: a small policy learns, resumes bit for bit, and code stays in its sandbox
+	$(BIN)/pytest -m training
 
 bench: dev  ## what the gateway adds, at 100 requests/s for 20 s
 	$(BIN)/tierwise bench gateway
@@ -40,7 +43,7 @@ $(VENV)/.serving: pyproject.toml .ci/constraints.txt
 
 $(VENV)/.dev: $(VENV)/.serving
 	@echo "installing the test dependencies into $(VENV)"
-	@$(PIP) install --quiet $(PINS) --editable '.[dev]'
+	@$(PIP) install --quiet $(PINS) --editable '.[dev,router-fit,train,train-oracle]'
 	@touch $@
 
 clean:  ## remove the virtual environment and caches

@@ -1,0 +1,1 @@
+"""Domains: tasks with answers that can be checked, each a file, found by `train.domains.catalog`."""

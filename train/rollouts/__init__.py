@@ -1,0 +1,1 @@
+"""Rollouts: what a policy was asked, what it sampled, token for token, and who samples."""
