@@ -89,7 +89,7 @@ class SampleRequest:
 
     token_ids: tuple[int, ...]
     seeds: tuple[int, ...]
-    """One for each answer: an answer depends on weights, prompt, sampling and its seed, and on nothing else in a batch."""
+    """One for each answer, which depends on weights, prompt, sampling and its seed, and on nothing else in a batch."""
 
 
 class Sampler(Protocol):
