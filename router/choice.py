@@ -10,7 +10,7 @@ from typing import Final
 
 from router.offer import Offer
 from router.pricing import Pricing
-from router.propensity import PolicyTerms, propensities
+from router.propensity import PolicyTerms, with_lot
 from router.staircase import staircase
 
 MIN_CHANCE: Final = 1e-9
@@ -22,9 +22,15 @@ class Choice:
     """An arm of an offer, and the probability with which it is picked."""
 
     position: int
-    chance: float = 1.0
+    chances: tuple[float, ...]
+    """Of each arm of the offer, in its order."""
     is_drawn: bool = False
     """Whether a lot chose it where the rule would have chosen another."""
+
+    @property
+    def chance(self) -> float:
+        """Of the arm that is picked."""
+        return self.chances[self.position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +44,27 @@ class ValueRule:
     def choose(self, offer: Offer) -> Choice:
         """The arm of greatest value, above the offer's floor; its chance is over the band that λ is drawn from."""
         if len(offer.arms) == 1:
-            return Choice(0)
+            return Choice(0, (1.0,))
         stairs = staircase(offer, self.pricing.metric)
-        at = stairs.choose(self.price_of_compute)
-        chance = 1.0
+        chosen = stairs.arms[stairs.choose(self.price_of_compute)]
+        chances = [0.0] * len(offer.arms)
         if self.pricing.spread:
-            chance = stairs.chances(self.pricing.price_of_compute, self.pricing.spread)[at]
-        return Choice(stairs.arms[at], max(chance, MIN_CHANCE))
+            of_stairs = stairs.chances(self.pricing.price_of_compute, self.pricing.spread)
+            for arm, chance in zip(stairs.arms, of_stairs, strict=True):
+                chances[arm] = chance
+            chances[chosen] = max(chances[chosen], MIN_CHANCE)
+        else:
+            chances[chosen] = 1.0
+        return Choice(chosen, tuple(chances))
+
+    def terms(self, *, exploration_share: float) -> PolicyTerms:
+        """What the chances of the rule's arms depend on, where a lot decides for so many requests."""
+        return PolicyTerms(
+            metric=self.pricing.metric,
+            price_of_compute=self.pricing.price_of_compute,
+            spread=self.pricing.spread,
+            exploration_share=exploration_share,
+        )
 
     def falls_short(self, offer: Offer) -> bool:
         """Whether the arm of greatest value is below the floor, so that another is chosen in its place."""
@@ -56,7 +76,7 @@ class ValueRule:
         return best.success_probability < offer.quality_floor
 
 
-def explore(choice: Choice, rule: ValueRule, offer: Offer, *, share: float, uniform: float) -> Choice:
+def explore(choice: Choice, offer: Offer, *, share: float, uniform: float) -> Choice:
     """`choice`, or one drawn by lot: with probability `share`, each arm that reaches the floor alike.
 
     Args:
@@ -68,10 +88,5 @@ def explore(choice: Choice, rule: ValueRule, offer: Offer, *, share: float, unif
     if len(lot) < 2 or choice.position not in lot:
         return choice
     drawn = lot[int(uniform / share * len(lot))] if uniform < share else choice.position
-    terms = PolicyTerms(
-        metric=rule.pricing.metric,
-        price_of_compute=rule.pricing.price_of_compute,
-        spread=rule.pricing.spread,
-        exploration_share=share,
-    )
-    return Choice(drawn, propensities(offer, terms)[drawn], is_drawn=drawn != choice.position)
+    chances = with_lot(offer, choice.chances, share=share)
+    return Choice(drawn, chances, is_drawn=drawn != choice.position)

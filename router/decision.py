@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from router.offer import Metric, Offer, Spend
+from router.propensity import PolicyTerms
 
 
 class Reason(StrEnum):
@@ -89,6 +90,12 @@ class Decision:
     """λ as this request drew it, in probability of success per unit of the metric."""
     propensity: float
     """Probability with which this policy picks this arm for this view, over its own draws, in (0, 1]."""
+    chances: tuple[float, ...]
+    """The same of every arm of the offer, in its order."""
+    terms: PolicyTerms
+    """What the chances depend on beside the offer. Where no lot could decide, its exploration share is 0."""
+    lot: float
+    """The draw that explores, in [0, 1]: below the exploration share it says which arm."""
     policy_version: str
     artifact_version: str
 

@@ -91,9 +91,10 @@ class RoutingPolicy:
         rule = ValueRule(pricing, pricing.drawn(draws.price))
         choice = rule.choose(offer)
         reason = _forced_reason(view, excluded, num_arms=len(arms))
+        share = self.exploration_share if reason is None else 0.0
         if reason is None:
-            if self.exploration_share:
-                choice = explore(choice, rule, offer, share=self.exploration_share, uniform=draws.exploration)
+            if share:
+                choice = explore(choice, offer, share=share, uniform=draws.exploration)
             reason = _reason(choice, rule, offer, candidates)
         chosen = open_to[choice.position]
         return Decision(
@@ -108,6 +109,9 @@ class RoutingPolicy:
             metric=pricing.metric,
             price_of_compute=rule.price_of_compute,
             propensity=choice.chance,
+            chances=choice.chances,
+            terms=rule.terms(exploration_share=share),
+            lot=draws.exploration,
             policy_version=POLICY_VERSION,
             artifact_version=self.model.version,
         )

@@ -6,6 +6,7 @@ request's quality floor. Arms below the floor, beyond the client's limits or dow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from router.offer import Metric, Offer
@@ -30,10 +31,14 @@ def propensities(offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
     by_rule = [0.0] * len(offer.arms)
     for arm, chance in zip(stairs.arms, _chances(stairs, terms), strict=True):
         by_rule[arm] = chance
+    return with_lot(offer, by_rule, share=terms.exploration_share)
+
+
+def with_lot(offer: Offer, by_rule: Sequence[float], *, share: float) -> tuple[float, ...]:
+    """The chances `by_rule` where for a `share` of requests a lot decides, among the arms that reach the floor."""
     lot = [arm.success_probability >= offer.quality_floor for arm in offer.arms]
     if not any(lot):
         return tuple(by_rule)
-    share = terms.exploration_share
     return tuple(
         (1 - share) * chance + share * is_in_lot / sum(lot)
         for chance, is_in_lot in zip(by_rule, lot, strict=True)

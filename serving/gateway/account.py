@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from router.decision import Candidate, Decision
+from router.decision import Decision
+from router.offer import Spend
 from router.request import RequestView
 from serving.gateway.fleet import Tier
 from serving.gateway.protocols.base import AnswerReader
@@ -58,6 +59,8 @@ class Account:
     attempts: list[AttemptRecord] = field(default_factory=list)
     engine_seconds: float = 0.0
     """For how long replicas were held, over all attempts."""
+    realised: Spend | None = None
+    """What all attempts took; None until the request has ended, or where it came to none."""
     course: Course | None = None
     """None until the request is understood."""
     status: int = 500
@@ -131,20 +134,30 @@ class Account:
             metric=decision.metric.value if decision else None,
             price_of_compute=decision.price_of_compute if decision else None,
             propensity=decision.propensity if decision else None,
+            quality_floor=decision.offer.quality_floor if decision else None,
+            is_curtailed=decision.offer.is_curtailed if decision else None,
+            middle_price=decision.terms.price_of_compute if decision else None,
+            spread=decision.terms.spread if decision else None,
+            exploration_share=decision.terms.exploration_share if decision else None,
+            lot=decision.lot if decision else None,
             policy_version=decision.policy_version if decision else None,
             artifact_version=decision.artifact_version if decision else None,
-            candidates=_candidates(decision.candidates if decision else ()),
+            candidates=_candidates(decision) if decision else "[]",
             num_input_chars=view.num_chars if view else 0,
             status=self.status,
             error_code=self.error_code,
             num_attempts=len(self.attempts),
             total_s=now - self.arrived,
             cost=self.cost,
+            engine_seconds=self.engine_seconds,
+            full_share=self.realised.full_share if self.realised else None,
             prompt=view.task if view and store_prompt else None,
         )
 
 
-def _candidates(candidates: tuple[Candidate, ...]) -> str:
+def _candidates(decision: Decision) -> str:
+    """Every arm that was considered; one that was left out has no chance."""
+    chances = iter(decision.chances)
     return orjson.dumps(
         [
             {
@@ -155,7 +168,8 @@ def _candidates(candidates: tuple[Candidate, ...]) -> str:
                 "seconds": candidate.expected.engine_seconds,
                 "full": candidate.expected.full_share,
                 "excluded": candidate.excluded,
+                "chance": next(chances) if candidate.excluded is None else None,
             }
-            for candidate in candidates
+            for candidate in decision.candidates
         ]
     ).decode()

@@ -181,7 +181,7 @@ class Service:
     def _close(self, account: Account) -> None:
         ended = self._monotonic()
         if account.course is not None:
-            account.course.end(account.attempts, engine_seconds=account.engine_seconds)
+            account.realised = account.course.end(account.attempts, engine_seconds=account.engine_seconds)
         record = account.record(ended, store_prompt=self._settings.ledger.store_prompts)
         for attempt in account.attempts:
             self._metrics.attempt_ended(attempt, is_streaming=account.is_streaming)

@@ -87,15 +87,15 @@ class Course:
         steering.sessions.remember_arm(self.view, self._key, decision.arm, now)
         steering.feedback.decided(self._request_id, self._key, decision)
 
-    def end(self, attempts: Sequence[AttemptRecord], *, engine_seconds: float) -> None:
-        """The request ended.
+    def end(self, attempts: Sequence[AttemptRecord], *, engine_seconds: float) -> Spend | None:
+        """The request ended; what it took, or None where no attempt was made.
 
         Args:
             attempts: all there were.
             engine_seconds: what engines have worked on them.
         """
         if self._first is None:
-            return
+            return None
         full = {c.tier for c in self._first.candidates if c.expected.full_share}
         realised = Spend(
             cost=sum([attempt.cost for attempt in attempts]),
@@ -105,6 +105,7 @@ class Course:
         is_plain = len(attempts) == 1 and attempts[0].outcome is Outcome.SUCCESS
         arm = attempts[0].arm if is_plain else None
         self._steering.budget.ended(arm, expected=self._first.expected, realised=realised)
+        return realised
 
 
 def _was_worked_on(attempt: AttemptRecord) -> bool:

@@ -26,6 +26,7 @@ from sqlalchemy.exc import (
 )
 
 from serving.ledger.credentials import mask_credentials
+from serving.ledger.migration import OLDEST_SCHEMA, add_missing_columns
 from serving.ledger.tables import SCHEMA_VERSION, Row, attempts, decisions, feedback, meta, metadata
 
 BUSY_TIMEOUT_S: Final = 2.0
@@ -180,6 +181,9 @@ class LedgerDatabase:
             version = connection.scalar(select(meta.c.value).where(meta.c.name == "schema"))
             if version is None:
                 connection.execute(insert(meta).values(name="schema", value=SCHEMA_VERSION))
+            elif OLDEST_SCHEMA <= version < SCHEMA_VERSION:
+                add_missing_columns(connection)
+                connection.execute(update(meta).where(meta.c.name == "schema").values(value=SCHEMA_VERSION))
             elif version != SCHEMA_VERSION:
                 raise UnavailableError(
                     f"it has schema {version} and this program writes schema {SCHEMA_VERSION}; "

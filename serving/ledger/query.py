@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from serving.ledger.database import LedgerError, driver_message, open_engine, sqlite_path
+from serving.ledger.migration import OLDEST_SCHEMA
 from serving.ledger.records import Outcome
 from serving.ledger.tables import SCHEMA_VERSION, attempts, decisions, meta
 
@@ -52,8 +53,12 @@ class LedgerRequest:
 
 
 @contextmanager
-def open_for_reading(url: URL) -> Iterator[Connection]:
+def open_for_reading(url: URL, *, at_least: int = OLDEST_SCHEMA) -> Iterator[Connection]:
     """A connection to the ledger at `url`, which is neither made nor changed by it.
+
+    Args:
+        url: of the database.
+        at_least: the schema that holds what is to be read. A gateway brings an earlier one up to date.
 
     Raises:
         LedgerError: there is no ledger there, it cannot be read, or it is of another version.
@@ -68,7 +73,7 @@ def open_for_reading(url: URL) -> Iterator[Connection]:
     engine = open_engine(url, ("query_only = ON",))
     try:
         with engine.connect() as connection:
-            _check_schema(connection, name)
+            _check_schema(connection, name, at_least)
             yield connection
     except SQLAlchemyError as error:
         raise LedgerError(f"{name} cannot be read: {driver_message(error)}") from error
@@ -82,9 +87,8 @@ def tail(connection: Connection, num_requests: int, *, after_id: int = 0) -> lis
     With several gateways on PostgreSQL, the rows of a batch that commits late may come before rows seen already.
     """
     newest = decisions.c.id.desc()
-    latest = (
-        select(decisions).where(decisions.c.id > after_id).order_by(newest).limit(num_requests).subquery()
-    )
+    columns = [decisions.c[name] for name in (*_TAIL_COLUMNS, "is_streaming")]
+    latest = select(*columns).where(decisions.c.id > after_id).order_by(newest).limit(num_requests).subquery()
     used = attempts_used(attempts.c.request_id.in_(select(latest.c.request_id)))
     query = (
         select(
@@ -145,11 +149,16 @@ def _request(row: dict[str, Any]) -> LedgerRequest:
     return LedgerRequest(**row)
 
 
-def _check_schema(connection: Connection, name: str) -> None:
+def _check_schema(connection: Connection, name: str, at_least: int) -> None:
     if not connection.dialect.has_table(connection, meta.name):
         raise LedgerError(f"{name} holds no ledger; name another with --home or --url")
     version = connection.scalar(select(meta.c.value).where(meta.c.name == "schema"))
-    if version != SCHEMA_VERSION:
+    if version is not None and OLDEST_SCHEMA <= version < at_least:
+        raise LedgerError(
+            f"{name} has schema {version}, which does not hold this yet; a gateway of this version adds it "
+            "with its first request (`tierwise up`)"
+        )
+    if version is None or not OLDEST_SCHEMA <= version <= SCHEMA_VERSION:
         raise LedgerError(
             f"{name} has schema {version} and this program reads schema {SCHEMA_VERSION}; "
             "read it with the version of tierwise that wrote it"

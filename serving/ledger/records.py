@@ -122,10 +122,22 @@ class DecisionRecord:
     price_of_compute: float | None
     """λ as the request drew it."""
     propensity: float | None
+    quality_floor: float | None
+    """The least probability of success that was asked of an arm, while some arm reached it."""
+    is_curtailed: bool | None
+    """Whether an arm that could have answered was down or full."""
+    middle_price: float | None
+    """λ at the middle of the band that the request drew its own from."""
+    spread: float | None
+    """Relative width of that band; 0 for none."""
+    exploration_share: float | None
+    """The share of such requests that a lot decides; 0 where none could."""
+    lot: float | None
+    """The draw that explores: below that share it says which arm."""
     policy_version: str | None
     artifact_version: str | None
     candidates: str
-    """JSON: every arm considered, with p, cost and exclusion."""
+    """JSON: every arm considered, with p, cost and exclusion, and the chance with which it was picked."""
     num_input_chars: int
     status: int
     """Sent to the client, or that of the error event which ended its stream; 499 where it went away first."""
@@ -133,5 +145,9 @@ class DecisionRecord:
     num_attempts: int
     total_s: float
     cost: float
+    engine_seconds: float
+    """For which engines were held, over all attempts."""
+    full_share: float | None
+    """1 where the strongest tier worked on it, else 0; None where the request ended before an arm was chosen."""
     prompt: str | None
     """The task's text, only where `[ledger] store_prompts` is on."""

@@ -96,6 +96,12 @@ decisions = Table(
     Column("metric", Text),
     Column("price_of_compute", Double),
     Column("propensity", Double),
+    Column("quality_floor", Double),
+    Column("is_curtailed", Boolean),
+    Column("middle_price", Double),
+    Column("spread", Double),
+    Column("exploration_share", Double),
+    Column("lot", Double),
     Column("policy_version", Text),
     Column("artifact_version", Text),
     Column("candidates", ForeignText, nullable=False),
@@ -105,6 +111,8 @@ decisions = Table(
     Column("num_attempts", Integer, nullable=False),
     Column("total_s", Double, nullable=False),
     Column("cost", Money, nullable=False),
+    Column("engine_seconds", Double),  # null in rows of schema 2
+    Column("full_share", Double),
     Column("prompt", ForeignText),
     Index("ix_decisions_created_at", "created_at"),
     Index("ix_decisions_request_id", "request_id"),
@@ -135,6 +143,8 @@ attempts = Table(
     Column("drafted_tokens", BigInteger),
     Column("accepted_tokens", BigInteger),
     Column("cost", Money, nullable=False),
+    Column("purpose", Text, nullable=False, server_default="answer"),
+    Column("parent", ForeignText),
     Index("ix_attempts_recorded_at", "recorded_at"),
     Index("ix_attempts_request_id", "request_id"),
 )
@@ -144,8 +154,6 @@ made for no client."""
 
 feedback = Table(
     "feedback",
-    Column("purpose", Text, nullable=False, server_default="answer"),
-    Column("parent", ForeignText),
     metadata,
     Column("id", _RowId, primary_key=True),
     Column("request_id", ForeignText, nullable=False),

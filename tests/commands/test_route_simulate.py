@@ -60,6 +60,12 @@ def decision(
         metric="cost_per_request",
         price_of_compute=0.0,
         propensity=1.0,
+        quality_floor=0.0,
+        is_curtailed=bool(excluded),
+        middle_price=0.0,
+        spread=0.0,
+        exploration_share=0.0,
+        lot=0.5,
         policy_version="p",
         artifact_version="a",
         candidates=orjson.dumps(candidates).decode(),
@@ -69,6 +75,8 @@ def decision(
         num_attempts=1,
         total_s=1.0,
         cost=2 * costs[arm],
+        engine_seconds=2 * seconds[arm],
+        full_share=float(arm == "full"),
         prompt=None,
     )
 

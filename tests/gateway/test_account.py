@@ -10,6 +10,7 @@ import pytest
 
 from router.decision import Candidate, Decision, Exclusion, Reason
 from router.offer import ArmOffer, Metric, Offer, Spend
+from router.propensity import PolicyTerms
 from router.request import RequestView
 from serving.gateway.account import Account, AttemptEntry
 from serving.gateway.errors import ApiError
@@ -172,6 +173,9 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
         metric=Metric.COST_PER_REQUEST,
         price_of_compute=500.0,
         propensity=1.0,
+        chances=(1.0,),
+        terms=PolicyTerms(metric=Metric.COST_PER_REQUEST, price_of_compute=510.0, spread=0.1),
+        lot=0.75,
         policy_version="p",
         artifact_version="a",
     )
@@ -187,6 +191,7 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
             "seconds": 0.0,
             "full": 1.0,
             "excluded": None,
+            "chance": 1.0,
         },
         {
             "arm": "fast",
@@ -196,6 +201,7 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
             "seconds": 1.5,
             "full": 0.0,
             "excluded": "unavailable",
+            "chance": None,
         },
     ]
     assert ("secret" in repr(record)) is store_prompt

@@ -16,6 +16,8 @@ from router.difficulty import Forecast, StructuralHeuristic
 from router.offer import Metric
 from router.policy import RoutingPolicy
 from router.pricing import Draws, Pricing
+from router.propensity import propensities
+from router.replay import replayed
 from router.request import RequestView
 from router.session import Recollection
 
@@ -139,17 +141,26 @@ def test_excluded_is_never_chosen_and_every_arm_is_accounted_for(
     assert decision.offer.arms[decision.position].expected == decision.expected
 
 
-@given(cases(), sixty_fourths, prices_of_compute, st.floats(0, 1, exclude_max=True))
-def test_replay_is_identical(case: Case, h: float, price_of_compute: float, uniform: float) -> None:
-    """The same numbers decide the same in every field; the λ that was recorded decides the same without the draw."""
-    policy = RoutingPolicy(Grid(h, dict(case.misses)), case.floor)
+@given(
+    cases(),
+    sixty_fourths,
+    prices_of_compute,
+    st.sampled_from([0.0, 0.3]),
+    st.tuples(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True)),
+)
+def test_replay_is_identical(
+    case: Case, h: float, price_of_compute: float, share: float, uniforms: tuple[float, float]
+) -> None:
+    """The same numbers decide the same in every field; what is written down of them gives the same arm and chances."""
+    policy = RoutingPolicy(Grid(h, dict(case.misses)), case.floor, share)
     pricing = case.pricing(price_of_compute, spread=0.1)
-    first, second = (
-        policy.decide(case.view, case.arms, pricing, draws=Draws(price=uniform)) for _ in range(2)
-    )
+    draws = Draws(price=uniforms[0], exploration=uniforms[1])
+    first, second = (policy.decide(case.view, case.arms, pricing, draws=draws) for _ in range(2))
     assert first == second
-    replayed = policy.decide(case.view, case.arms, case.pricing(first.price_of_compute))
-    assert replace(replayed, propensity=first.propensity) == first
+    again = replayed(first.offer, first.terms, price_of_compute=first.price_of_compute, lot=first.lot)
+    assert (again.position, again.chances) == (first.position, first.chances)
+    assert again.chance == first.propensity
+    assert first.chances == pytest.approx(propensities(first.offer, first.terms), abs=1e-6)
 
 
 @given(cases(), sixty_fourths, prices_of_compute, st.sampled_from([0.0, 0.25]))

@@ -45,7 +45,7 @@ def test_they_are_the_shares_of_the_policys_draws(
         rule = ValueRule(pricing, pricing.drawn((i + 0.5) / GRID))
         choice = rule.choose(offer)
         for j in range(GRID):
-            picked = explore(choice, rule, offer, share=share, uniform=(j + 0.5) / GRID)
+            picked = explore(choice, offer, share=share, uniform=(j + 0.5) / GRID)
             counts[picked.position] += 1
             assert picked.chance == pytest.approx(chances[picked.position], abs=1e-6)
     for position, chance in enumerate(chances):

@@ -32,7 +32,8 @@ metrics = Metrics(CollectorRegistry(), tiers=("fast",), arms=("fast",), version=
 decision = DecisionRecord(
     request_id="r", created_at=1.0, endpoint="chat", key="app", session=None, model=key, is_streaming=True, arm=key,
     tier=key, reason=key, success_probability=None, expected_cost=None, metric=None, price_of_compute=None,
-    propensity=None,
+    propensity=None, quality_floor=None, is_curtailed=None, middle_price=None, spread=None, exploration_share=None,
+    lot=None, engine_seconds=0.0, full_share=None,
     policy_version=None, artifact_version=None, candidates="[]", num_input_chars=1, status=502, error_code=key,
     num_attempts=1, total_s=1.0, cost=float("nan"), prompt=prompt,
 )
