@@ -16,6 +16,7 @@ from serving.engines.base import SettingsNode
 from serving.engines.external import ExternalSettings
 from serving.engines.llamacpp import LlamaCppSettings
 from serving.ledger.settings import LedgerSettings
+from serving.shadow_settings import ShadowSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 """Of a tier or an arm: it stands in headers, metrics, URLs and file names."""
@@ -108,6 +109,7 @@ class Settings(SettingsNode):
     router: RouterSettings = RouterSettings()
     budget: BudgetSettings = BudgetSettings()
     ledger: LedgerSettings = LedgerSettings()
+    shadow: ShadowSettings = ShadowSettings()
 
     @field_validator("home")
     @classmethod
@@ -129,6 +131,9 @@ class Settings(SettingsNode):
             raise ValueError(
                 f"{name!r} asks the router to choose and cannot name a tier or an arm; rename it"
             )
+        judge, known = self.shadow.judging_arm, [arm.name for arm in self.resolved_arms]
+        if judge is not None and judge not in known:
+            raise ValueError(f"shadow.judge names the arm {judge!r}; the arms are {known}")
         return self
 
     @property

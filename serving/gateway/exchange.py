@@ -49,6 +49,8 @@ class Exchange:
         self._has_body = False
         self.has_ended = False
         """Whether the whole answer has been sent."""
+        self.overhear: Callable[[bytes], object] | None = None
+        """Told every piece of the body that was sent."""
         self._sending_since: float | None = None
         self._departure: ClientDisconnectedError | None = None
         self._stall: asyncio.TimerHandle
@@ -141,6 +143,8 @@ class Exchange:
         self._sending_since = self._loop.time()
         await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
         self._sending_since = None
+        if self.overhear is not None:
+            self.overhear(body)
 
     async def conclude(self, body: bytes) -> None:
         """Send the last piece, unless the client takes nothing for `CLIENT_STALL_S`."""

@@ -84,6 +84,14 @@ class Pool:
         return len(self._line)
 
     @property
+    def num_free(self) -> int:
+        """Requests that would find a place at a replica in health at once; 0 while others wait for one."""
+        if self._line:
+            return 0
+        now = self._clock()
+        return sum(r.max_in_flight - r.in_flight for r in self._replicas.values() if r.allows(now))
+
+    @property
     def is_available(self) -> bool:
         """Whether a replica in health takes requests. Where not, `lease` still tries what there is."""
         now = self._clock()
