@@ -29,8 +29,10 @@ MAX_DEPTH: Final = 40
 """Of brackets in JSON, far below the recursion limit of its reader."""
 
 _LABEL: Final = re.compile(
-    r"^(?P<mark>\*\*|__)?(?:(?:the |my )?(?:final )?answer(?: is)?\s*[:=]|the (?:final )?answer is)(?(mark)(?P=mark))\s*",
-    re.I,
+    r"^(?P<mark>\*\*|__)?"
+    r"(?:(?:the |my )?(?:final )?answer(?: is)?\s*[:=]|the (?:final )?answer is)"
+    r"(?(mark)(?P=mark))\s*",
+    re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(
     r"(?P<sign>[-+]?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)?(?:\.(?P<part>\d+))?(?:[eE](?P<exponent>[-+]?\d{1,4}))?"
