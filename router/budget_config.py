@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
+from typing import Final
 
 from router.offer import Metric
 from router.plan import Winner
@@ -23,6 +24,10 @@ class Mode(StrEnum):
     """The configuration."""
 
 
+CONSERVATIVE_ALLOWANCE: Final = 1.5
+"""What doubt about all forecasts may take: the target times this; where nothing is held, λ is divided by it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetConfig:
     """What to hold, and how hard. The defaults below `target` were tuned in simulation (`router.simulate`)."""
@@ -38,7 +43,7 @@ class BudgetConfig:
     """λ to begin with; in `manual` and `dry_run`, the λ in force. Per unit of the metric."""
     min_price_of_compute: float = 0.0
     max_price_of_compute: float = inf
-    conservative_allowance: float = 1.5
+    conservative_allowance: float = CONSERVATIVE_ALLOWANCE
     """In conservative mode the target is this many times itself, at least 1: doubt is paid for, within a limit."""
     max_offers: int = 300
     min_span_s: float = 60.0

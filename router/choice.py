@@ -66,6 +66,14 @@ class ValueRule:
             exploration_share=exploration_share,
         )
 
+    @property
+    def undoubted(self) -> ValueRule | None:
+        """The rule at the λ that the request would have drawn without doubt; None where doubt has not lowered it."""
+        usual = self.pricing.undoubted_price_of_compute
+        if usual is None or not self.pricing.price_of_compute:
+            return None
+        return ValueRule(self.pricing, self.price_of_compute * usual / self.pricing.price_of_compute)
+
     def falls_short(self, offer: Offer) -> bool:
         """Whether the arm of greatest value is below the floor, so that another is chosen in its place."""
         metric = self.pricing.metric

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from router.doubt import DoubtKind
 from router.offer import Metric, Offer, Spend
 from router.propensity import PolicyTerms
 
@@ -33,8 +34,14 @@ class Reason(StrEnum):
     """The turn by itself would have gone lower; the session remembers a harder one (`router.session`)."""
     TOOL_LOOP_PIN = "tool_loop_pin"
     """It began the tool loop that the request goes on with."""
+    OUT_OF_DISTRIBUTION = "out_of_distribution"
+    """The model has not seen the like of the request; the strongest arm that is open to it (`router.doubt`)."""
+    CONSERVATIVE = "conservative"
+    """Forecasts are in doubt, so that compute counts for less; at its usual price another arm were the best value."""
     EXPLORATION = "exploration"
     """Drawn by lot, so that more becomes known of the arms that the value rule passes over."""
+    ESCALATION = "escalation"
+    """The first tokens of a weaker arm's answer were too doubtful (`router.escalation`); none of them was sent."""
 
 
 class Exclusion(StrEnum):
@@ -54,6 +61,8 @@ class Exclusion(StrEnum):
     MAX_COST = "max_cost"
     PINNED = "pinned"
     """Another arm began the tool loop that the request goes on with."""
+    DOUBT = "doubt"
+    """The forecasts are not supported, and a stronger arm is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +72,18 @@ class Candidate:
     arm: str
     tier: str
     success_probability: float
-    """What the difficulty model says."""
+    """What the difficulty model says, in the light of recent outcomes."""
     weighed_probability: float
     """What was decided on: the same, or less where the session remembers a harder turn."""
     expected: Spend
     excluded: Exclusion | None = None
+    raw_probability: float | None = None
+    """What the model says by itself; None where recent outcomes change nothing."""
+
+    @property
+    def model_probability(self) -> float:
+        """What the model says by itself: what its grades are compared with when it is recalibrated."""
+        return self.success_probability if self.raw_probability is None else self.raw_probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +114,13 @@ class Decision:
     """The draw that explores, in [0, 1]: below the exploration share it says which arm."""
     policy_version: str
     artifact_version: str
+    doubts: tuple[DoubtKind, ...] = ()
+    """Why the router was conservative; empty where it was not."""
+
+    @property
+    def chosen(self) -> Candidate:
+        """The arm that answers, as it was considered."""
+        return next(candidate for candidate in self.candidates if candidate.arm == self.arm)
 
 
 class NoArmError(Exception):

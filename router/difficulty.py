@@ -9,7 +9,7 @@ outcomes of the tiers that are served takes its place behind the same protocol.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Protocol
 
@@ -28,6 +28,18 @@ class Forecast:
     """Of one answer, before `max_tokens` cuts it."""
     is_supported: bool = True
     """Whether the model has seen the like. Where not, the probability is a guess, and doubt should go up."""
+    raw_probability: float | None = None
+    """What the model said before recent outcomes bent it (`router.recalibration`); None where nothing did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """All that a model makes of one request, read once."""
+
+    forecasts: Mapping[str, Forecast]
+    """By arm."""
+    inputs: Mapping[str, float] = field(default_factory=dict)
+    """A few of the numbers that the forecasts rest on, always the same ones: what is watched for drift."""
 
 
 class DifficultyModel(Protocol):
@@ -36,6 +48,15 @@ class DifficultyModel(Protocol):
     @property
     def version(self) -> str:
         """Names the model and its weights; goes into every decision."""
+        ...
+
+    @property
+    def watched(self) -> Sequence[str]:
+        """The names of an assessment's `inputs`."""
+        ...
+
+    def assess(self, view: RequestView, arms: Sequence[Arm]) -> Assessment:
+        """The forecast for each of `arms`, and what it rests on."""
         ...
 
     def forecast(self, view: RequestView, arms: Sequence[Arm]) -> Mapping[str, Forecast]:
@@ -66,6 +87,9 @@ WEIGHTS: Mapping[str, float] = {
 """How much each structural feature adds to the difficulty score. None is negative: more never means
 easier."""
 
+WATCHED = ("length", "reasoning", "constraints", "numbers", "code", "other_script", "turns", "tools")
+"""The features that drift is looked for in (`router.drift`)."""
+
 BASE_SCORE = 0.03
 """The score of a request with no feature at all: nothing is certain."""
 
@@ -88,6 +112,11 @@ class StructuralHeuristic:
 
     version: str = f"heuristic-1/{STRUCTURE_VERSION}"
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Those of the features that most requests differ in."""
+        return WATCHED
+
     def difficulty(self, view: RequestView) -> float:
         """h: near 0 for small talk, towards 1 for the hardest."""
         return _difficulty(structure(view))
@@ -96,21 +125,26 @@ class StructuralHeuristic:
         """Each feature's part of the score, all at least 0."""
         return {name: WEIGHTS[name] * value for name, value in structure(view).items()}
 
-    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
+    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> Mapping[str, Forecast]:
         """The forecast for each of `arms`; their strengths are compared with each other."""
+        return self.assess(view, arms).forecasts
+
+    def assess(self, view: RequestView, arms: Sequence[Arm]) -> Assessment:
+        """The same, with the features that are watched."""
         reading = read(view.turns)
         features = structure(view, reading)
         difficulty = _difficulty(features)
         last = reading if view.num_turns == 1 else None
         num_tokens = expected_output_tokens(view, length=features["length"], last_turn=last)
         strengths = [arm.strength for arm in arms]
-        return {
+        forecasts = {
             arm.name: Forecast(
                 success_probability=1 - difficulty * _miss(arm, min(strengths), max(strengths)),
                 num_output_tokens=num_tokens * (1 + arm.effort),
             )
             for arm in arms
         }
+        return Assessment(forecasts=forecasts, inputs={name: features[name] for name in WATCHED})
 
 
 def expected_output_tokens(view: RequestView, *, length: float, last_turn: Reading | None = None) -> float:

@@ -83,8 +83,8 @@ class DriftState:
     """What the monitor says."""
 
     reasons: tuple[DriftReason, ...]
-    psi: Mapping[str, float]
-    """By feature and score, of those that have a reference."""
+    psi: Mapping[tuple[DriftKind, str], float]
+    """By kind and name, of those that have a reference."""
     shortfalls: Mapping[str, float]
     """By arm: forecast less outcome, since the last alarm or the beginning."""
 
@@ -126,7 +126,7 @@ class DriftMonitor:
                 reasons.append(DriftReason(kind=DriftKind.OUTCOME, name=arm, value=arm_watch.shortfall))
         return DriftState(
             reasons=tuple(reasons),
-            psi={name: watch.psi for (_, name), watch in self._watches.items() if watch.recent is not None},
+            psi={key: watch.psi for key, watch in self._watches.items() if watch.recent is not None},
             shortfalls={arm: watch.test.mean_shortfall for arm, watch in self._arms.items()},
         )
 

@@ -9,13 +9,14 @@ from router.arms import Arm
 from router.choice import Choice, ValueRule, explore
 from router.decision import Candidate, Decision, Exclusion, NoArmError, Reason
 from router.difficulty import DifficultyModel, Forecast
+from router.doubt import NO_DOUBT, Doubt, goes_up
 from router.filter import AUTO, exclude
 from router.offer import ArmOffer, Offer, Spend
 from router.pricing import NO_CHANCE, Draws, Pricing
 from router.request import RequestView
 from router.session import NOTHING, Recollection
 
-POLICY_VERSION = "value-2"
+POLICY_VERSION = "value-3"
 
 _CAPABILITY = frozenset(
     {
@@ -68,17 +69,25 @@ class RoutingPolicy:
         *,
         draws: Draws = NO_CHANCE,
         recollection: Recollection = NOTHING,
+        doubt: Doubt = NO_DOUBT,
+        forecasts: Mapping[str, Forecast] | None = None,
     ) -> Decision:
         """The arm that answers `view`.
 
         Among the arms that `router.filter` leaves and the client can afford, the best value; of equal values
         the dearer. If that falls short of the quality asked for, the cheapest arm that reaches it, or the
-        likeliest one (`router.staircase`). A tool loop stays on its arm while that is left.
+        likeliest one (`router.staircase`). A tool loop stays on its arm while that is left, and of a request whose
+        forecasts are not supported the strongest arm alone is left (`router.doubt`).
+
+        Args:
+            forecasts: of each of `arms`, where they have been made already.
 
         Raises:
             NoArmError: none is left.
         """
-        candidates = self.consider(view, arms, pricing, recollection)
+        candidates = self.consider(
+            view, arms, pricing, recollection=recollection, doubt=doubt, forecasts=forecasts
+        )
         excluded = {c.arm: c.excluded for c in candidates if c.excluded is not None}
         open_to = [c for c in candidates if c.excluded is None] if excluded else candidates
         if not open_to:
@@ -114,14 +123,23 @@ class RoutingPolicy:
             lot=draws.exploration,
             policy_version=POLICY_VERSION,
             artifact_version=self.model.version,
+            doubts=doubt.kinds,
         )
 
     def consider(
-        self, view: RequestView, arms: Sequence[Arm], pricing: Pricing, recollection: Recollection = NOTHING
+        self,
+        view: RequestView,
+        arms: Sequence[Arm],
+        pricing: Pricing,
+        *,
+        recollection: Recollection = NOTHING,
+        doubt: Doubt = NO_DOUBT,
+        forecasts: Mapping[str, Forecast] | None = None,
     ) -> tuple[Candidate, ...]:
         """Every arm with its forecast and what stands against it, in order."""
         excluded = exclude(view, arms)
-        forecasts = self.model.forecast(view, arms)
+        if forecasts is None:
+            forecasts = self.model.forecast(view, arms)
         probabilities = {arm: forecast.success_probability for arm, forecast in forecasts.items()}
         weighed = recollection.weighed(probabilities)
         strongest = max([arm.strength for arm in arms], default=0)
@@ -144,10 +162,15 @@ class RoutingPolicy:
                     weighed_probability=weighed[arm.name],
                     expected=spend,
                     excluded=against,
+                    raw_probability=forecasts[arm.name].raw_probability,
                 )
             )
-        pin = recollection.pinned_arm if view.is_tool_loop else None
-        return tuple(candidates) if pin is None else _pinned(candidates, pin)
+        if view.is_tool_loop and recollection.pinned_arm is not None:
+            candidates = _left_alone(recollection.pinned_arm, candidates, Exclusion.PINNED)
+        open_to = [arm for arm, c in zip(arms, candidates, strict=True) if c.excluded is None]
+        spends = {c.arm: c.expected for c in candidates}
+        top = goes_up(open_to, forecasts, spends, metric=pricing.metric, max_price=doubt.max_price)
+        return tuple(candidates if top is None else _left_alone(top, candidates, Exclusion.DOUBT))
 
     def floor(self, view: RequestView) -> float:
         """The least probability of success to accept for `view` while some arm reaches it."""
@@ -176,22 +199,20 @@ def expected_cost(view: RequestView, arm: Arm, forecast: Forecast) -> float:
     )
 
 
-def _pinned(candidates: Sequence[Candidate], arm: str) -> tuple[Candidate, ...]:
+def _left_alone(arm: str, candidates: list[Candidate], why: Exclusion) -> list[Candidate]:
     """`candidates` with `arm` alone left open, where it is open at all."""
     if not any(c.arm == arm and c.excluded is None for c in candidates):
-        return tuple(candidates)
-    return tuple(
-        c if c.arm == arm or c.excluded is not None else replace(c, excluded=Exclusion.PINNED)
-        for c in candidates
-    )
+        return candidates
+    return [c if c.arm == arm or c.excluded is not None else replace(c, excluded=why) for c in candidates]
 
 
 def _forced_reason(view: RequestView, excluded: Mapping[str, Exclusion], *, num_arms: int) -> Reason | None:
     """Why nothing was left to the value rule, where nothing was."""
     reason = _client_reason(view) or _only_reason(excluded, num_arms=num_arms)
-    if reason is None and Exclusion.PINNED in excluded.values():
-        return Reason.TOOL_LOOP_PIN
-    return reason
+    if reason is not None:
+        return reason
+    left_alone = {Exclusion.PINNED: Reason.TOOL_LOOP_PIN, Exclusion.DOUBT: Reason.OUT_OF_DISTRIBUTION}
+    return next((left_alone[why] for why in excluded.values() if why in left_alone), None)
 
 
 def _reason(choice: Choice, rule: ValueRule, offer: Offer, candidates: Sequence[Candidate]) -> Reason:
@@ -210,6 +231,9 @@ def _reason(choice: Choice, rule: ValueRule, offer: Offer, candidates: Sequence[
         ]
         if rule.choose(offer_of(alone, offer.quality_floor)).position != choice.position:
             return Reason.SESSION_MEMORY
+    usual = rule.undoubted
+    if usual is not None and usual.choose(offer).position != choice.position:
+        return Reason.CONSERVATIVE
     if offer.quality_floor and rule.falls_short(offer):
         return Reason.QUALITY_FLOOR
     return Reason.BEST_VALUE

@@ -21,6 +21,8 @@ class Pricing:
     """What each arm is expected to take, by name; 0 where it is not known."""
     spread: float = 0.0
     """Relative width of the band from which a request draws its λ (`router.staircase.banded`); 0 for none."""
+    undoubted_price_of_compute: float | None = None
+    """What λ would be without the doubt that has lowered it (`router.doubt`); None where none has."""
 
     def drawn(self, uniform: float) -> float:
         """The λ of the request that drew `uniform`."""

@@ -85,7 +85,20 @@ class Recalibrator:
 
     def refit(self) -> Mapping[str, Recalibration]:
         """Fit every arm's map anew; milliseconds, so not for every outcome."""
-        self._maps = {arm: recalibrated(*np.array(rows).T) for arm, rows in self._outcomes.items()}
+        self.use(fitted(self.outcomes()))
+        return self._maps
+
+    def outcomes(self) -> dict[str, Floats]:
+        """A copy of what is known, by arm: (forecast, grade) in rows, oldest first. For `fitted`, in a thread."""
+        return {arm: np.array(rows) for arm, rows in self._outcomes.items()}
+
+    def use(self, maps: Mapping[str, Recalibration]) -> None:
+        """Apply these maps from now on."""
+        self._maps = dict(maps)
+
+    @property
+    def maps(self) -> Mapping[str, Recalibration]:
+        """Those in use, by arm."""
         return self._maps
 
     def apply(self, arm: str, probability: float) -> float:
@@ -114,6 +127,11 @@ class Recalibrator:
                 made.observe(arm, probability=probability, success=success)
         made.refit()
         return made
+
+
+def fitted(outcomes: Mapping[str, Floats]) -> dict[str, Recalibration]:
+    """The map of each arm for its outcomes, in rows of forecast and grade."""
+    return {arm: recalibrated(*rows.T) for arm, rows in outcomes.items()}
 
 
 def recalibrated(probabilities: Floats, outcomes: Floats) -> Recalibration:

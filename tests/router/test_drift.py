@@ -118,7 +118,7 @@ def test_an_alarm_takes_more_to_raise_than_to_keep() -> None:
     assert alarmed.check().is_conservative
     for watched in (alarmed, calm):
         feed(watched, rng.normal(size=8000) + 0.42)
-        assert CONFIG.psi_clear < watched.check().psi["length"] < CONFIG.psi_alarm
+        assert CONFIG.psi_clear < watched.check().psi[DriftKind.INPUT, "length"] < CONFIG.psi_alarm
     assert alarmed.check().is_conservative
     assert not calm.check().is_conservative
 
@@ -144,7 +144,7 @@ def test_the_reason_names_what_drifted() -> None:
     feed(watched, np.random.default_rng(0).normal(size=3000) + 2)
     (reason,) = watched.check().reasons
     assert (reason.kind, reason.name) == (DriftKind.INPUT, "length")
-    assert reason.value == watched.check().psi["length"] > CONFIG.psi_alarm
+    assert reason.value == watched.check().psi[DriftKind.INPUT, "length"] > CONFIG.psi_alarm
 
 
 def test_a_flag_does_not_come_before_there_is_enough() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from router.arms import Arm, Capabilities, Effort, Price
 from router.decision import Decision, Exclusion, NoArmError, Reason
-from router.difficulty import Forecast, StructuralHeuristic
+from router.difficulty import Assessment, Forecast, StructuralHeuristic
+from router.doubt import Doubt, DoubtKind
 from router.offer import Metric
 from router.policy import RoutingPolicy
 from router.pricing import Draws, Pricing
@@ -47,12 +49,21 @@ class Grid:
     h: float
     misses: Mapping[str, float]
     version: str = "grid"
+    is_supported: bool = True
+    watched: tuple[str, ...] = ()
 
     def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
         return {
-            arm.name: Forecast(success_probability=1 - self.h * self.misses[arm.name], num_output_tokens=1e6)
+            arm.name: Forecast(
+                success_probability=1 - self.h * self.misses[arm.name],
+                num_output_tokens=1e6,
+                is_supported=self.is_supported,
+            )
             for arm in arms
         }
+
+    def assess(self, view: RequestView, arms: Sequence[Arm]) -> Assessment:
+        return Assessment(forecasts=self.forecast(view, arms))
 
     def contributions(self, view: RequestView) -> dict[str, float]:
         return {"h": self.h}
@@ -69,8 +80,10 @@ class Case:
     metric: Metric
     view: RequestView
 
-    def decide(self, *, h: float, price_of_compute: float, **more: Any) -> Decision:
-        return RoutingPolicy(Grid(h, self.misses), self.floor).decide(
+    def decide(
+        self, *, h: float, price_of_compute: float, is_supported: bool = True, **more: Any
+    ) -> Decision:
+        return RoutingPolicy(Grid(h, self.misses, is_supported=is_supported), self.floor).decide(
             self.view, self.arms, self.pricing(price_of_compute), **more
         )
 
@@ -79,13 +92,19 @@ class Case:
             price_of_compute=price_of_compute, metric=self.metric, engine_seconds=self.seconds, spread=spread
         )
 
-    def price(self, *, h: float, price_of_compute: float) -> float:
+    def price(self, *, h: float, price_of_compute: float, **more: Any) -> float:
         """What the chosen arm is expected to take of what the metric counts."""
-        return self.metric.price(self.decide(h=h, price_of_compute=price_of_compute).expected)
+        return self.metric.price(self.decide(h=h, price_of_compute=price_of_compute, **more).expected)
 
 
 sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
 prices_of_compute = st.integers(0, 64).map(lambda n: n / 16)
+terms = st.fixed_dictionaries(
+    {
+        "is_supported": st.booleans(),
+        "doubt": st.builds(lambda most: Doubt(max_price=most), st.integers(0, 8).map(float) | st.just(inf)),
+    }
+)
 
 
 @st.composite
@@ -109,22 +128,85 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@given(cases(), sixty_fourths, sixty_fourths, prices_of_compute)
+@given(cases(), sixty_fourths, sixty_fourths, prices_of_compute, terms)
 def test_harder_never_gets_a_cheaper_arm(
-    case: Case, one: float, other: float, price_of_compute: float
+    case: Case, one: float, other: float, price_of_compute: float, terms: Mapping[str, Any]
 ) -> None:
-    """At one λ, floor and limit, a harder request's arm takes at least what an easier one's does, in the metric."""
+    """At one λ, floor, limit and doubt, a harder request's arm takes at least what an easier one's does."""
     easy, hard = sorted((one, other))
-    assert case.price(h=easy, price_of_compute=price_of_compute) <= case.price(
-        h=hard, price_of_compute=price_of_compute
+    assert case.price(h=easy, price_of_compute=price_of_compute, **terms) <= case.price(
+        h=hard, price_of_compute=price_of_compute, **terms
     )
 
 
-@given(cases(), sixty_fourths, prices_of_compute, prices_of_compute)
-def test_dearer_compute_never_takes_more(case: Case, h: float, one: float, other: float) -> None:
-    """Raising λ never raises what a decision is expected to take, in the metric that λ prices."""
+@given(cases(), sixty_fourths, prices_of_compute, prices_of_compute, terms)
+def test_dearer_compute_never_takes_more(
+    case: Case, h: float, one: float, other: float, terms: Mapping[str, Any]
+) -> None:
+    """Raising λ never raises what a decision is expected to take, in the metric that λ prices, in doubt or not."""
     low, high = sorted((one, other))
-    assert case.price(h=h, price_of_compute=high) <= case.price(h=h, price_of_compute=low)
+    assert case.price(h=h, price_of_compute=high, **terms) <= case.price(h=h, price_of_compute=low, **terms)
+
+
+@given(cases(), sixty_fourths, prices_of_compute)
+def test_doubt_goes_to_the_strongest_arm_that_is_open(case: Case, h: float, price_of_compute: float) -> None:
+    """Whatever λ and the forecast, a request that the model has not seen the like of gets the strongest arm that is
+    up and that the client can afford, and it alone is offered; with one arm open there is nothing to doubt."""
+    usual = case.decide(h=h, price_of_compute=price_of_compute)
+    decision = case.decide(h=h, price_of_compute=price_of_compute, is_supported=False)
+    strengths = {arm.name: (arm.strength, arm.effort) for arm in case.arms}
+    open_to = [c.arm for c in usual.candidates if c.excluded is None]
+    assert strengths[decision.arm] == max(strengths[arm] for arm in open_to)
+    assert (decision.propensity, len(decision.offer.arms)) == (1.0, 1)
+    if len(open_to) == 1:
+        assert replace(decision, artifact_version=usual.artifact_version) == usual
+    else:
+        assert decision.reason is Reason.OUT_OF_DISTRIBUTION
+        left = {c.arm for c in decision.candidates if c.excluded is Exclusion.DOUBT}
+        assert left == set(open_to) - {decision.arm}
+
+
+@given(cases(), sixty_fourths, prices_of_compute, st.integers(0, 8))
+def test_doubt_without_the_means_is_set_aside(
+    case: Case, h: float, price_of_compute: float, max_price: int
+) -> None:
+    """Where the ration does not reach for the strongest arm, the request is decided by value, as if it were known."""
+    usual = case.decide(h=h, price_of_compute=price_of_compute)
+    decision = case.decide(
+        h=h, price_of_compute=price_of_compute, is_supported=False, doubt=Doubt(max_price=max_price)
+    )
+    if decision.reason is Reason.OUT_OF_DISTRIBUTION:
+        assert case.metric.price(decision.expected) <= max_price
+    else:
+        assert decision == usual
+
+
+@given(cases(), sixty_fourths, st.integers(1, 64).map(lambda n: n / 16))
+def test_a_conservative_router_never_takes_less(case: Case, h: float, usual: float) -> None:
+    """Where λ is lowered for doubt, nothing gets a cheaper arm, and what gets a dearer one says why."""
+    lowered = replace(case.pricing(usual / 2), undoubted_price_of_compute=usual)
+    policy = RoutingPolicy(Grid(h, case.misses), case.floor)
+    before = policy.decide(case.view, case.arms, case.pricing(usual))
+    doubt = Doubt(kinds=(DoubtKind.SCORE,))
+    after = policy.decide(case.view, case.arms, lowered, doubt=doubt)
+    assert case.metric.price(after.expected) >= case.metric.price(before.expected)
+    assert after.doubts == (DoubtKind.SCORE,)
+    assert before.doubts == ()
+    if after.arm != before.arm:
+        assert after.reason in {Reason.CONSERVATIVE, Reason.MAX_COST}
+    else:
+        assert after.reason is not Reason.CONSERVATIVE
+    assert after == policy.decide(case.view, case.arms, lowered, doubt=doubt)
+
+
+@given(cases(), sixty_fourths, prices_of_compute, terms)
+def test_forecasts_made_before_decide_the_same(
+    case: Case, h: float, price_of_compute: float, terms: Mapping[str, Any]
+) -> None:
+    """A decision on forecasts that were handed in is that on the model's own."""
+    made = Grid(h, case.misses, is_supported=terms["is_supported"]).forecast(case.view, case.arms)
+    own = case.decide(h=h, price_of_compute=price_of_compute, **terms)
+    assert case.decide(h=0.5, price_of_compute=price_of_compute, **terms, forecasts=made) == own
 
 
 @given(cases(), sixty_fourths, prices_of_compute)
@@ -283,6 +365,9 @@ def test_no_reason_is_without_a_test() -> None:
         Reason.SESSION_MEMORY,
         Reason.TOOL_LOOP_PIN,
         Reason.EXPLORATION,
+        Reason.OUT_OF_DISTRIBUTION,
+        Reason.CONSERVATIVE,
+        Reason.ESCALATION,
     } == set(Reason)
 
 
