@@ -51,7 +51,7 @@ def test_grpo_by_hand() -> None:
     tokens = Tokens(torch.tensor([0, 0, 1]), behavior, advantages)
     found = policy_loss(policy, tokens, totals(2, 3), Objective.GRPO, CLIP)
     # Ratios 1.1, 1.5 (clipped to 1.28 for a gain), 0.5 (clipped to 0.8 for a loss: −0.8 is the lesser of −0.5, −0.8).
-    assert float(found.loss) == pytest.approx(-((1.1 + 1.28) / 2 + -0.8) / 2, rel=1e-12)
+    assert found.loss.item() == pytest.approx(-((1.1 + 1.28) / 2 + -0.8) / 2, rel=1e-12)
     assert found.ratio.tolist() == pytest.approx([1.1, 1.5, 0.5])
     assert found.clipped_share == pytest.approx(2 / 3)
 
@@ -62,7 +62,7 @@ def test_gspo_by_hand() -> None:
     policy = torch.tensor([log(1.21), 0.0], dtype=torch.float64)
     tokens = Tokens(torch.tensor([0, 0]), behavior, torch.full((2,), 2.0, dtype=torch.float64))
     found = policy_loss(policy, tokens, totals(1, 2), Objective.GSPO, CLIP)
-    assert float(found.loss) == pytest.approx(-2 * 1.1, rel=1e-12)
+    assert found.loss.item() == pytest.approx(-2 * 1.1, rel=1e-12)
 
 
 def test_cispo_keeps_every_gradient() -> None:
@@ -154,7 +154,7 @@ def test_same_as_trl(objective: Objective) -> None:
     (gradient,) = torch.autograd.grad(ours, policy, retain_graph=True)
     theirs = trl_loss(policy, tokens, ref, objective, clip, beta=0.0)
     (their_gradient,) = torch.autograd.grad(theirs, policy)
-    assert float(ours) == pytest.approx(float(theirs), abs=1e-5)
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-5)
     assert torch.allclose(gradient, their_gradient, atol=1e-5)
 
 
@@ -163,7 +163,7 @@ def test_divergence_same_as_trl() -> None:
     policy, tokens, ref = drawn(seed=4)
     ours = reference_loss(policy, ref, tokens.behavior_logprobs, totals())
     both = [trl_loss(policy, tokens, ref, Objective.DAPO, CLIP, beta=beta) for beta in (1.0, 0.0)]
-    assert float(ours) == pytest.approx(float(both[0] - both[1]), abs=1e-5)
+    assert ours.item() == pytest.approx((both[0] - both[1]).item(), abs=1e-5)
 
 
 def trl_loss(
@@ -222,4 +222,4 @@ def test_ratio_is_raw() -> None:
     policy, tokens, _ = drawn()
     found = policy_loss(policy, tokens, totals(), Objective.DAPO, CLIP)
     assert float(found.ratio.max()) > 1 + CLIP.high
-    assert float(found.ratio[0]) == pytest.approx(exp(float(policy[0] - tokens.behavior_logprobs[0])))
+    assert float(found.ratio[0]) == pytest.approx(exp((policy[0] - tokens.behavior_logprobs[0]).item()))
