@@ -10,6 +10,7 @@ from router.budget_config import BudgetConfig, Mode
 from router.offer import Metric
 from router.plan import Winner
 from serving.engines.base import SettingsNode
+from serving.escalation_settings import EscalationSettings
 
 PRICE_OF_MONEY: Final = 500.0
 """λ where λ prices money and nobody has said anything: with the shipped prices, small talk goes to the fast tier and
@@ -24,6 +25,7 @@ class RouterSettings(SettingsNode):
     for more."""
     exploration_share: float = Field(0.0, ge=0, le=0.5)
     """The share of requests whose arm is drawn by lot, so that outcomes of every arm become known."""
+    escalation: EscalationSettings = EscalationSettings()
 
 
 class BudgetSettings(SettingsNode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from router.decision import Decision
+from router.decision import Decision, Reason
 
 Header = tuple[bytes, bytes]
 
@@ -15,17 +15,23 @@ STREAM: Final[tuple[Header, ...]] = (
 )
 
 
-def answer_headers(request_id: str, decision: Decision | None, cost: float | None) -> list[Header]:
+def answer_headers(
+    request_id: str, decision: Decision | None, cost: float | None, *, spent: float = 0.0
+) -> list[Header]:
     """What every answer carries, errors included.
 
     Args:
         request_id: of the request.
         decision: None where it ended before one was made.
         cost: of what was used; None for a stream, whose usage is not known yet: the expected cost is told.
+        spent: on earlier attempts, which is told with it.
     """
     headers = [(b"x-request-id", request_id.encode())]
     if decision is None:
         return headers
+    if decision.doubts:
+        kinds = ",".join(kind.value for kind in decision.doubts)
+        headers.append((b"x-tierwise-conservative", kinds.encode()))
     shown, basis = (decision.expected.cost, b"expected") if cost is None else (cost, b"usage")
     return [
         *headers,
@@ -33,7 +39,7 @@ def answer_headers(request_id: str, decision: Decision | None, cost: float | Non
         (b"x-tierwise-arm", decision.arm.encode()),
         (b"x-tierwise-reason", decision.reason.value.encode()),
         (b"x-tierwise-success-probability", b"%.4f" % decision.success_probability),
-        (b"x-tierwise-escalated", b"false"),
-        (b"x-tierwise-cost", b"%.9f" % shown),
+        (b"x-tierwise-escalated", b"true" if decision.reason is Reason.ESCALATION else b"false"),
+        (b"x-tierwise-cost", b"%.9f" % (spent + shown)),
         (b"x-tierwise-cost-basis", basis),
     ]

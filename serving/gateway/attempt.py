@@ -10,10 +10,11 @@ from typing import Final, NoReturn
 from router.decision import Decision
 from serving.gateway import errors
 from serving.gateway.account import Account, AttemptEntry
-from serving.gateway.answer_headers import STREAM, answer_headers
+from serving.gateway.answer_headers import STREAM, Header, answer_headers
 from serving.gateway.errors import OVERLOADED_STATUSES, ApiError
 from serving.gateway.exchange import Exchange
 from serving.gateway.fleet import Tier
+from serving.gateway.holdback import ESCALATED, EscalatedError, Trial
 from serving.gateway.protocols.base import Forward
 from serving.gateway.protocols.choices import parsed_object, raise_error
 from serving.ledger.records import Outcome
@@ -84,14 +85,23 @@ class Attempt:
         self._metrics = metrics
         self._clock = clock
 
-    async def run(self, decision: Decision, tier: Tier, forward: Forward, without: frozenset[str]) -> None:
+    async def run(
+        self,
+        decision: Decision,
+        tier: Tier,
+        forward: Forward,
+        without: frozenset[str],
+        trial: Trial | None = None,
+    ) -> None:
         """Send the request to a replica of `tier` and relay its answer.
 
         Args:
             without: URLs of replicas that have failed this request already.
+            trial: what the answer has to pass before any of it is sent; None for nothing.
 
         Raises:
             AttemptFailedError: nothing has been sent to the client yet.
+            EscalatedError: it did not pass, and nothing has been sent either.
             ApiError: the stream has begun and broke off; the client has not been told.
         """
         entry = AttemptEntry(tier=tier, arm=decision.arm, reader=forward.reader, started=self._clock())
@@ -102,14 +112,16 @@ class Attempt:
                 self._metrics.tier(tier.name).queue_seconds.observe(entry.leased - entry.started)
                 entry.replica = lease.replica.url
                 try:
-                    await self._ask(entry, lease, forward, decision)
+                    await self._ask(entry, lease, forward, decision, trial)
                 except ApiError as error:  # what the reader says of the answer
                     entry.outcome = _outcome_of(error.status)
                     raise
                 finally:
                     lease.outcome = entry.outcome
 
-    async def _ask(self, entry: AttemptEntry, lease: Lease, forward: Forward, decision: Decision) -> None:
+    async def _ask(
+        self, entry: AttemptEntry, lease: Lease, forward: Forward, decision: Decision, trial: Trial | None
+    ) -> None:
         client_headers = self._exchange.headers
         headers = {name: client_headers[name] for name in FORWARDED if name in client_headers}
         headers["x-request-id"] = self._account.request_id
@@ -124,9 +136,9 @@ class Attempt:
             if response.status >= 400:
                 await self._refuse(entry, lease, response)
             elif self._account.is_streaming:
-                await self._relay(entry, response, decision)
+                await self._relay(entry, response, decision, trial)
             else:
-                await self._answer(entry, response, decision)
+                await self._answer(entry, response, decision, trial)
         entry.outcome = Outcome.SUCCESS
 
     async def _refuse(self, entry: AttemptEntry, lease: Lease, response: UpstreamResponse) -> NoReturn:
@@ -145,57 +157,45 @@ class Attempt:
         is_retryable = entry.outcome is not Outcome.REJECTED
         raise AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica)
 
-    async def _answer(self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision) -> None:
+    async def _answer(
+        self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision, trial: Trial | None
+    ) -> None:
+        if trial is not None:
+            await _expect_stream(response)
+            await trial.wait(response.chunks(), entry.reader)
         body = entry.reader.whole(await response.read(MAX_ANSWER_BYTES))
         usage = entry.reader.usage
         cost = entry.tier.cost(
             num_input_tokens=usage.prompt_tokens or 0, num_output_tokens=usage.completion_tokens or 0
         )
         entry.is_committed = True
-        headers = answer_headers(self._account.request_id, decision, cost)
-        await self._exchange.respond(200, body, headers)
+        await self._exchange.respond(200, body, self._answer_headers(decision, cost))
         entry.first_token = self._clock()
 
-    async def _relay(self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision) -> None:
-        if response.content_type not in ("text/event-stream", ""):
-            # An error told as a document, or a server that ignores `stream`; a relay would pass it on as an event.
-            raise_error(parsed_object(await response.read(MAX_ERROR_BYTES)))
-            raise ApiError(502, "The engine's answer is no stream.", code="upstream_protocol_error")
-        reader, exchange = entry.reader, self._exchange
+    async def _relay(
+        self, entry: AttemptEntry, response: UpstreamResponse, decision: Decision, trial: Trial | None
+    ) -> None:
+        await _expect_stream(response)
+        reader = entry.reader
         observe_gap = self._metrics.token_gap(entry.tier.name)
-        last_token = 0.0
-        num_tokens = 0
-        async for chunk in response.chunks():
-            events = reader.feed(chunk)
-            if not events:
-                continue
-            if not entry.is_committed:
-                await self._commit(entry, decision)
-            await exchange.send(events)
-            if reader.num_tokens > num_tokens:
-                now = self._clock()
-                if entry.first_token is None:
-                    entry.first_token = last_token = now
-                    num_tokens += 1
-                for _ in range(reader.num_tokens - num_tokens):  # between those that came together is none
-                    observe_gap(now - last_token)
-                    last_token = now
-                num_tokens = reader.num_tokens
-            if reader.is_complete:  # the client has waited long enough, whenever the upstream closes
-                break
-        tail = reader.finish()
-        if not entry.is_committed:
-            await self._commit(entry, decision)
-        await exchange.send(tail, is_last=True)
+        headers = [*STREAM, *self._answer_headers(decision, None)]
+        relay = _Relay(entry, self._exchange, headers, self._clock, observe_gap)
+        if trial is not None:
+            await relay.pass_on(await trial.wait(response.chunks(), reader))
+        if not reader.is_complete:
+            async for chunk in response.chunks():
+                await relay.pass_on(reader.feed(chunk))
+                if reader.is_complete:  # the client has waited long enough, whenever the upstream closes
+                    break
+        await relay.end(reader.finish())
         entry.outcome = Outcome.SUCCESS
         with suppress(TimeoutError, UpstreamError):
             async with asyncio.timeout(LINGER_S):
                 await _skip(response)
 
-    async def _commit(self, entry: AttemptEntry, decision: Decision) -> None:
-        entry.is_committed = True
-        headers = answer_headers(self._account.request_id, decision, None)
-        await self._exchange.start(200, [*STREAM, *headers])
+    def _answer_headers(self, decision: Decision, cost: float | None) -> list[Header]:
+        account = self._account
+        return answer_headers(account.request_id, decision, cost, spent=account.cost)
 
     @contextmanager
     def _classified(self, entry: AttemptEntry) -> Iterator[None]:
@@ -203,6 +203,10 @@ class Attempt:
         try:
             yield
         except AttemptFailedError:
+            raise
+        except EscalatedError:
+            entry.outcome = Outcome.CANCELLED
+            entry.error = ESCALATED
             raise
         except asyncio.CancelledError:
             if entry.outcome is None:
@@ -230,6 +234,67 @@ class Attempt:
                 raise
             is_retryable = entry.outcome is not Outcome.REJECTED
             raise AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica) from error
+
+
+class _Relay:
+    """Passes the events of one stream on to the client, and times its tokens."""
+
+    def __init__(
+        self,
+        entry: AttemptEntry,
+        exchange: Exchange,
+        headers: list[Header],
+        clock: Callable[[], float],
+        observe_gap: Callable[[float], None],
+    ) -> None:
+        self._entry = entry
+        self._exchange = exchange
+        self._headers = headers
+        self._clock = clock
+        self._observe_gap = observe_gap
+        self._last_token = 0.0
+        self._num_tokens = 0
+
+    async def pass_on(self, events: bytes) -> None:
+        """Send events, if there are any; the first commit the answer."""
+        if not events:
+            return
+        if not self._entry.is_committed:
+            await self._commit()
+        await self._exchange.send(events)
+        if self._entry.reader.num_tokens > self._num_tokens:
+            self._note_tokens(self._entry.reader.num_tokens)
+
+    async def end(self, tail: bytes) -> None:
+        """Send the last bytes."""
+        if not self._entry.is_committed:
+            await self._commit()
+        await self._exchange.send(tail, is_last=True)
+
+    async def _commit(self) -> None:
+        self._entry.is_committed = True
+        await self._exchange.start(200, self._headers)
+
+    def _note_tokens(self, num_tokens: int) -> None:
+        now = self._clock()
+        if self._entry.first_token is None:
+            self._entry.first_token = self._last_token = now
+            self._num_tokens += 1
+        for _ in range(num_tokens - self._num_tokens):  # between those that came together is none
+            self._observe_gap(now - self._last_token)
+            self._last_token = now
+        self._num_tokens = num_tokens
+
+
+async def _expect_stream(response: UpstreamResponse) -> None:
+    """An error told as a document, or a server that ignores `stream`; a relay would pass it on as an event.
+
+    Raises:
+        ApiError: it is one of these.
+    """
+    if response.content_type not in ("text/event-stream", ""):
+        raise_error(parsed_object(await response.read(MAX_ERROR_BYTES)))
+        raise ApiError(502, "The engine's answer is no stream.", code="upstream_protocol_error")
 
 
 async def _beginning(response: UpstreamResponse, max_bytes: int) -> bytes:

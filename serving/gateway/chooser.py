@@ -92,6 +92,7 @@ class Chooser:
             raise last.error from last
         is_paid = last is None or not last.was_dispatched
         give_up = self._monotonic() + self._settings.queue_timeout_s
+        await course.assess(tuple(self._fleet.arms_by_name.values()))
         while True:
             decision = self._decide_now(course, failures)
             if not is_paid and not self._retry_budget.try_spend(self._monotonic()):
@@ -104,7 +105,7 @@ class Chooser:
                 raise _none_left(failures)
             await self._fleet.wait_for_change(left)
 
-    def target(self, view: RequestView, decision: Decision) -> Target:
+    def target(self, view: RequestView, decision: Decision, *, wants_first_tokens: bool = False) -> Target:
         """What the request's adapter has to know of where it goes."""
         engine = self._fleet[decision.tier].engine
         assert engine is not None, "a tier that was never up is not available"
@@ -113,6 +114,7 @@ class Chooser:
             engine=engine,
             service_tier=None if view.service_tier is None else self._service_tier(decision.tier),
             expose_vendor_fields=self._settings.expose_vendor_fields,
+            wants_first_tokens=wants_first_tokens,
         )
 
     def _decide_now(self, course: Course, failures: Failures) -> Decision | None:

@@ -1,15 +1,15 @@
-"""A whole answer put together from a stream, for engines whose whole answers count the tokens of only one choice."""
+"""A whole answer put together from a stream: where whole answers count one choice alone, or the beginning is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
 
 from serving.gateway import sse
 from serving.gateway.errors import ApiError
-from serving.gateway.protocols.base import AnswerReader, interrupted
+from serving.gateway.protocols.base import AnswerReader
 from serving.ledger.records import Usage
 
 _OBJECTS: Final = {"chat.completion.chunk": "chat.completion"}
@@ -21,38 +21,46 @@ class AssemblingReader:
 
     Args:
         events: reads the stream as it would for a client that wants its usage.
+        told: what becomes of the whole, where the client's protocol is another.
     """
 
-    def __init__(self, events: AnswerReader) -> None:
+    def __init__(self, events: AnswerReader, *, told: Callable[[bytes], bytes] | None = None) -> None:
         self.usage = Usage()
         self.num_tokens = 0
         self.is_complete = False
         self._events = events
+        self._told = told
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
 
     def whole(self, body: bytes) -> bytes:
-        """The answer that the whole stream amounts to."""
-        events = self._events.feed(body) + self._events.finish()
-        self.usage, self.is_complete = self._events.usage, True
-        for event in sse.split(events):
-            data = sse.data_of(event)
-            if data and data != b"[DONE]":
-                self._take(orjson.loads(data))
-        self._answer["choices"] = [choice for _, choice in sorted(self._choices.items())]
-        return orjson.dumps(self._answer)
+        """The answer that the stream amounts to, of which `body` is what has not been fed yet."""
+        self.feed(body)
+        return self.finish()
 
     def feed(self, chunk: bytes) -> bytes:
-        """The client's answer does not stream."""
-        raise interrupted()
+        """Nothing: the client's answer does not stream."""
+        self._absorb(self._events.feed(chunk))
+        return b""
 
     def finish(self) -> bytes:
-        """The client's answer does not stream."""
-        raise interrupted()
+        """The whole answer."""
+        self._absorb(self._events.finish())
+        self._answer["choices"] = [choice for _, choice in sorted(self._choices.items())]
+        whole = orjson.dumps(self._answer)
+        return whole if self._told is None else self._told(whole)
 
     def error_event(self, error: ApiError) -> bytes:
         """The client's answer does not stream."""
         return error.body
+
+    def _absorb(self, events: bytes) -> None:
+        self.usage, self.num_tokens = self._events.usage, self._events.num_tokens
+        self.is_complete = self._events.is_complete
+        for event in sse.split(events):
+            data = sse.data_of(event)
+            if data and data != b"[DONE]":
+                self._take(orjson.loads(data))
 
     def _take(self, chunk: dict[str, Any]) -> None:
         for delta in chunk.pop("choices", None) or ():

@@ -11,6 +11,7 @@ from router.request import RequestView
 from serving.engines.base import EngineCapabilities
 from serving.gateway.errors import ApiError
 from serving.gateway.levers import Levers
+from serving.gateway.protocols.token_tap import TokenTap
 from serving.ledger.records import Usage
 
 
@@ -23,6 +24,8 @@ class Target:
     service_tier: str | None
     """What to tell the client about the tier that answers; None where it did not ask for a `service_tier`."""
     expose_vendor_fields: bool = False
+    wants_first_tokens: bool = False
+    """Ask the engine how sure it is of each token, and for a stream in any case: the answer may be held back."""
 
 
 class AnswerReader(Protocol):
@@ -70,6 +73,8 @@ class Forward:
     path: str
     body: bytes
     reader: AnswerReader
+    tap: TokenTap | None = None
+    """What the engine says of its first tokens, as it passes the reader; None where it was not asked."""
 
 
 class ProtocolAdapter(Protocol):

@@ -17,6 +17,7 @@ from serving.gateway.protocols.assembled import AssemblingReader
 from serving.gateway.protocols.base import Forward, Target
 from serving.gateway.protocols.choices import ChoicesReader
 from serving.gateway.protocols.content import Conversation
+from serving.gateway.protocols.token_tap import NUM_ALTERNATIVES, TokenTap
 
 
 class ChatAdapter:
@@ -62,18 +63,20 @@ class ChatAdapter:
         """The client's body under the engine's name of the model; a stream's usage is asked for in any case."""
         body = splice(raw, fields, self.changes(fields, target))
         is_assembled = parameters.is_assembled(fields, target)
+        tap = tap_of(fields, target)
         reader = ChoicesReader(
             wants_usage=is_assembled or parameters.wants_usage(fields),
             wants_chunk_usage=parameters.wants_chunk_usage(fields),
             num_choices=parameters.count(fields, "n", default=1) or 1,
             expose_vendor_fields=target.expose_vendor_fields,
             service_tier=target.service_tier,
-            reshape=_reshape(fields, target),
+            reshape=_reshape(fields, target, tap),
         )
         return Forward(
             path="/v1/chat/completions",
             body=body,
             reader=AssemblingReader(reader) if is_assembled else reader,
+            tap=tap,
         )
 
     def changes(self, fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
@@ -82,6 +85,9 @@ class ChatAdapter:
         if fields.get("logprobs") and not fields.get("top_logprobs"):
             # 0 and absent mean no alternatives; llama.cpp gives no log-probs at all for 0, and 20 for absent.
             changes["top_logprobs"] = 1
+        if target.wants_first_tokens:
+            asked = (fields.get("top_logprobs") or 0) if fields.get("logprobs") else 0
+            changes |= {"logprobs": True, "top_logprobs": max(asked, NUM_ALTERNATIVES)}
         if target.engine.forced_call_prefix is not None:
             changes |= force_call(fields, target.engine.forced_call_prefix)
         return changes
@@ -110,14 +116,23 @@ def read_messages(fields: Mapping[str, Any]) -> Conversation:
     return conversation
 
 
-def _reshape(fields: Mapping[str, Any], target: Target) -> Callable[[dict[str, Any]], None] | None:
+def tap_of(fields: Mapping[str, Any], target: Target) -> TokenTap | None:
+    """Who reads the first tokens of the answer to `fields`; None where nobody asked about them."""
+    return TokenTap(is_hidden=not fields.get("logprobs")) if target.wants_first_tokens else None
+
+
+def _reshape(
+    fields: Mapping[str, Any], target: Target, tap: TokenTap | None
+) -> Callable[[dict[str, Any]], None] | None:
     """Brings log-probabilities into the form that was asked for; None where none were."""
     if not fields.get("logprobs"):
-        return None
+        return None if tap is None else tap.take
     num_top = require(fields, "top_logprobs", int, "a whole number") or 0
     keeps_ids = target.expose_vendor_fields
 
     def reshape(parsed: dict[str, Any]) -> None:
+        if tap is not None:
+            tap.take(parsed)
         for choice in parsed.get("choices") or ():
             for entry in (choice.get("logprobs") or {}).get("content") or ():
                 entry["top_logprobs"] = (entry.get("top_logprobs") or [])[:num_top]

@@ -147,9 +147,12 @@ def for_target(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:
 
 
 def is_assembled(fields: Mapping[str, Any], target: Target) -> bool:
-    """Whether a whole answer has to be asked for as a stream, so that the usage of every choice is told."""
-    num_choices = count(fields, "n", default=1) or 1
-    return target.engine.counts_one_choice and num_choices > 1 and not is_streaming(fields)
+    """Whether a whole answer has to be asked for as a stream.
+
+    So that the usage of every choice is told, or that its first tokens are seen before the rest is made.
+    """
+    has_uncounted = target.engine.counts_one_choice and (count(fields, "n", default=1) or 1) > 1
+    return (has_uncounted or target.wants_first_tokens) and not is_streaming(fields)
 
 
 def stream_changes(fields: Mapping[str, Any], target: Target) -> dict[str, Any]:

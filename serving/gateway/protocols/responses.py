@@ -15,12 +15,15 @@ from serving.gateway.body import REMOVED, splice
 from serving.gateway.errors import invalid
 from serving.gateway.levers import Levers
 from serving.gateway.protocols import parameters
+from serving.gateway.protocols.assembled import AssemblingReader
 from serving.gateway.protocols.base import Forward, Target
-from serving.gateway.protocols.chat import ChatAdapter
+from serving.gateway.protocols.chat import ChatAdapter, tap_of
+from serving.gateway.protocols.choices import ChoicesReader
 from serving.gateway.protocols.responses_answer import TranslatingReader
 from serving.gateway.protocols.responses_native import ResponsesReader
 from serving.gateway.protocols.responses_object import ResponseObject
 from serving.gateway.protocols.responses_request import as_chat
+from serving.gateway.protocols.token_tap import TokenTap
 
 _NATIVE_NAMES: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 """How the Responses API calls what an arm may merge into a chat request."""
@@ -97,13 +100,28 @@ class ResponsesAdapter:
         chat = as_chat(fields)
         for obstacle in chat.obstacles:
             raise invalid(obstacle.message, obstacle.param, "unsupported_parameter")
+        tap = tap_of(chat.fields, target)
         reader = TranslatingReader(
             response,
             new_id=self._new_id,
             wall_clock=self._wall_clock,
             num_top_logprobs=fields.get("top_logprobs") or 0,
             expose_vendor_fields=target.expose_vendor_fields,
+            tap=tap,
         )
         body = chat.fields | self._chat.changes(chat.fields, target)
         told = {name: value for name, value in body.items() if value is not REMOVED}
-        return Forward(path="/v1/chat/completions", body=orjson.dumps(told), reader=reader)
+        return Forward(
+            path="/v1/chat/completions",
+            body=orjson.dumps(told),
+            reader=reader if tap is None or self.is_streaming(fields) else _assembled(reader, tap, target),
+            tap=tap,
+        )
+
+
+def _assembled(reader: TranslatingReader, tap: TokenTap, target: Target) -> AssemblingReader:
+    """A whole response that is asked for as a stream: put together as chat, and then told by `reader`."""
+    events = ChoicesReader(
+        wants_usage=True, expose_vendor_fields=target.expose_vendor_fields, reshape=tap.take
+    )
+    return AssemblingReader(events, told=reader.whole)

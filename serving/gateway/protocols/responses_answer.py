@@ -13,6 +13,7 @@ from serving.gateway.protocols.base import interrupted
 from serving.gateway.protocols.choices import VENDOR_FIELDS, parsed_object, raise_error, usage_of
 from serving.gateway.protocols.responses_items import Output
 from serving.gateway.protocols.responses_object import EventWriter, ResponseObject, usage_object
+from serving.gateway.protocols.token_tap import TokenTap
 from serving.ledger.records import Usage
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -31,6 +32,7 @@ class TranslatingReader:
         wall_clock: Unix time, seconds.
         num_top_logprobs: alternatives that the client asked for; the engine may give more.
         expose_vendor_fields: leave the engine's own members in the last object.
+        tap: looks at every event of a stream first.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class TranslatingReader:
         wall_clock: Callable[[], float],
         num_top_logprobs: int = 0,
         expose_vendor_fields: bool = False,
+        tap: TokenTap | None = None,
     ) -> None:
         self.usage = Usage()
         self.num_tokens = 0
@@ -50,6 +53,7 @@ class TranslatingReader:
         self._num_top_logprobs = num_top_logprobs
         self._vendor_names = VENDOR_FIELDS if expose_vendor_fields else ()
         self._vendor: dict[str, Any] = {}
+        self._tap = tap
         self._output = Output(new_id)
         self._writer = EventWriter()
         self._buffer = sse.EventBuffer()
@@ -97,6 +101,8 @@ class TranslatingReader:
             return b"" if self.is_complete else self._last_event()
         parsed = parsed_object(data)
         raise_error(parsed)
+        if self._tap is not None:
+            self._tap.take(parsed)
         told = b"" if self._writer.next_number else self._first_events(parsed)
         self._take_envelope(parsed)
         for choice in parsed.get("choices") or ():
