@@ -266,10 +266,3 @@ def _frontier(expenses: Floats, successes: Floats, counts: Floats, budgets: Floa
 def _losses(probabilities: Floats, successes: Floats) -> Floats:
     scores = logits(probabilities)
     return np.logaddexp(0.0, scores) - successes * scores
-
-
-def prices_of(num_input_tokens: Floats, num_output_tokens: Floats, costs: Floats) -> Price:
-    """The price that these costs follow from, by least squares."""
-    tokens = np.column_stack((num_input_tokens, num_output_tokens))
-    found, *_ = np.linalg.lstsq(tokens, costs * 1e6, rcond=None)
-    return Price(input=max(0.0, float(found[0])), output=max(0.0, float(found[1])))

@@ -10,6 +10,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "serving.commands.route_collect",
         "ask every arm prompts with known answers; write the outcomes",
     ),
+    "escalation": (
+        "serving.commands.route_escalation",
+        "say whether holding doubtful answers back pays",
+    ),
     "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
     "simulate": ("serving.commands.route_simulate", "see how a budget would be held, in virtual time"),
 }
@@ -17,7 +21,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
 
 def help_text() -> str:
     """The text of `tierwise route --help`."""
-    lines = "".join(f"  {verb:<10}{line}\n" for verb, (_, line) in SUB_VERBS.items())
+    lines = "".join(f"  {verb:<12}{line}\n" for verb, (_, line) in SUB_VERBS.items())
     return (
         "usage: tierwise route PROMPT [options]\n"
         "       tierwise route SUB-VERB [options]   (tierwise route SUB-VERB --help tells more)\n\n"
