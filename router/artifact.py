@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from router.artifact_header import ArtifactError, ArtifactHeader, header_from_json, header_to_json
 from router.boosting import Trees
 from router.calibration import Isotonic, Line
-from router.encoding import Columns, feature_names
+from router.encoding import Columns, Embedder, feature_names
 from router.fitted import ArmModel, FittedModel, Scorer, TokenModel
 from router.ngrams import NUM_BUCKETS
 
@@ -37,6 +37,7 @@ def to_bytes(model: FittedModel, header: ArtifactHeader) -> bytes:
         "feature_scale": columns.feature_scale,
         **_sparse("word_idf", columns.word_idf),
         **_sparse("character_idf", columns.character_idf),
+        "embedding_width": np.array(columns.embedding_width),
         "used_columns": used.astype(np.uint32),
         "weights": model.scorer.weights[used].astype(np.float16),
         "intercepts": model.scorer.intercepts,
@@ -50,8 +51,23 @@ def to_bytes(model: FittedModel, header: ArtifactHeader) -> bytes:
     return buffer.getvalue()
 
 
-def from_bytes(data: bytes) -> tuple[FittedModel, ArtifactHeader]:
+def without_embedding(name: str) -> Embedder:
+    """Knows no embedding.
+
+    Raises:
+        ArtifactError: always.
+    """
+    raise ArtifactError(f"the artifact needs the embedding {name!r}, which is not at hand here")
+
+
+def from_bytes(
+    data: bytes, find_embedder: Callable[[str], Embedder] = without_embedding
+) -> tuple[FittedModel, ArtifactHeader]:
     """The model in an artifact's file, and its header.
+
+    Args:
+        data: the file.
+        find_embedder: called with the name of the embedding, if the artifact needs one; may raise.
 
     Raises:
         ArtifactError: no such file, one of another schema, or one for another encoding.
@@ -63,20 +79,22 @@ def from_bytes(data: bytes) -> tuple[FittedModel, ArtifactHeader]:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = header_from_json(arrays["header"].tobytes())
-        return _model(arrays, header), header
+        embed = None if header.embedding is None else find_embedder(header.embedding)
+        return _model(arrays, header, embed), header
     except ArtifactError:
         raise
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, EOFError, OSError) as error:
         raise ArtifactError(f"not a router artifact, or a damaged one: {error}; fit it again") from None
 
 
-def _model(arrays: Arrays, header: ArtifactHeader) -> FittedModel:
+def _model(arrays: Arrays, header: ArtifactHeader, embed: Embedder | None) -> FittedModel:
     num_features, num_arms = len(feature_names()), len(header.arms)
     columns = Columns(
         feature_mean=_floats(arrays, "feature_mean", (num_features,)),
         feature_scale=_floats(arrays, "feature_scale", (num_features,)),
         word_idf=_dense("word_idf", arrays),
         character_idf=_dense("character_idf", arrays),
+        embedding_width=int(arrays["embedding_width"]),
     )
     used = arrays["used_columns"].astype(np.int64)
     weights = np.zeros((columns.num, num_arms), dtype=np.float32)
@@ -87,6 +105,7 @@ def _model(arrays: Arrays, header: ArtifactHeader) -> FittedModel:
         scorer=Scorer(columns, weights, _floats(arrays, "intercepts", (num_arms,))),
         by_arm=tuple(_arm(arrays, f"arm{place}") for place in range(num_arms)),
         most_unknown=float(arrays["most_unknown"]),
+        embed=embed,
     )
 
 

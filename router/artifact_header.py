@@ -52,7 +52,9 @@ class ArtifactHeader:
     embedding: str | None = None
     """The embedding of texts that it was fitted with and cannot do without."""
     figures: Mapping[str, ArmFigures] = field(default_factory=dict)
-    """Of each arm, held out."""
+    """Of each arm, held out: no near-duplicate of a prompt was fitted on."""
+    new_domain_figures: Mapping[str, ArmFigures] = field(default_factory=dict)
+    """The same where no prompt of its domain was; empty where there were too few domains."""
     feature_references: Mapping[str, Reference] = field(default_factory=dict)
     """How each feature was distributed over the prompts."""
     score_references: Mapping[str, Reference] = field(default_factory=dict)
@@ -92,11 +94,16 @@ def header_from_json(data: bytes) -> ArtifactHeader:
         **dict(members)
         | {
             "arms": tuple(members["arms"]),
-            "figures": {arm: ArmFigures(**each) for arm, each in members["figures"].items()},
+            "figures": _figures(members["figures"]),
+            "new_domain_figures": _figures(members["new_domain_figures"]),
             "feature_references": _references(members["feature_references"]),
             "score_references": _references(members["score_references"]),
         }
     )
+
+
+def _figures(members: Mapping[str, Mapping[str, Any]]) -> dict[str, ArmFigures]:
+    return {arm: ArmFigures(**each) for arm, each in members.items()}
 
 
 def _references(members: Mapping[str, Mapping[str, Any]]) -> dict[str, Reference]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,17 @@ FEATURE_WEIGHT: Final = 0.1
 MAX_DEVIATIONS: Final = 4.0
 """A feature further from its mean than so many standard deviations counts as that far."""
 
+EMBEDDING_WEIGHT: Final = 1.0
+"""Of an embedding, which has length 1, against a block of n-grams, which has too."""
+MAX_EMBEDDED_CHARS: Final = 1000
+"""Of a longer text both ends are embedded, half of this each: tokenising more takes longer than all else together."""
+
 Floats = NDArray[np.float32]
+
+Embedder = Callable[[str], Floats]
+"""From a text to its embedding of length 1, always of the same width. It stays outside, as its weights do."""
+
+_NO_EMBEDDING: Final = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,8 @@ class Encoded:
     """Structure, then texture, in the order of `feature_names`."""
     words: Buckets
     characters: Buckets
+    embedding: Floats
+    """Of no width where it was read without an embedder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a fitted model: features first, then a bucket of words each, then a bucket of characters each.
+    """The columns of a fitted model: features first, then a bucket of words each, then a bucket of characters each, and
+    at the end the embedding, if there is one.
 
     A block of n-grams is weighed by (1 + ln count) · idf and brought to length 1 (Salton & Buckley 1988).
     """
@@ -57,10 +70,16 @@ class Columns:
     word_idf: Floats
     """0 for a bucket that too few outcomes fell into."""
     character_idf: Floats
+    embedding_width: int = 0
 
     @property
     def num(self) -> int:
         """Columns altogether."""
+        return self.embedding_start + self.embedding_width
+
+    @property
+    def embedding_start(self) -> int:
+        """The first column of the embedding."""
         return len(self.feature_mean) + 2 * NUM_BUCKETS
 
     def row(self, encoded: Encoded) -> Row:
@@ -71,9 +90,16 @@ class Columns:
         characters, character_values = _weighed(encoded.characters, self.character_idf)
         return Row(
             np.concatenate(
-                (np.arange(num_features), words + num_features, characters + num_features + NUM_BUCKETS)
+                (
+                    np.arange(num_features),
+                    words + num_features,
+                    characters + num_features + NUM_BUCKETS,
+                    np.arange(self.embedding_start, self.num),
+                )
             ),
-            np.concatenate((feature_values, word_values, character_values)),
+            np.concatenate(
+                (feature_values, word_values, character_values, EMBEDDING_WEIGHT * encoded.embedding)
+            ),
         )
 
     def deviations(self, features: Floats) -> Floats:
@@ -97,7 +123,7 @@ def feature_names() -> tuple[str, ...]:
     return tuple(_features(nothing, read(()), scan("")))
 
 
-def encode(view: RequestView) -> Encoded:
+def encode(view: RequestView, embed: Embedder | None = None) -> Encoded:
     """Read `view` once."""
     reading = read(view.turns)
     scanned = scan(reading.text)
@@ -106,7 +132,15 @@ def encode(view: RequestView) -> Encoded:
         features=np.fromiter(features.values(), dtype=np.float32, count=len(features)),
         words=word_buckets(scanned),
         characters=character_buckets(scanned),
+        embedding=_NO_EMBEDDING if embed is None else embed(_ends(reading.text)),
     )
+
+
+def _ends(text: str) -> str:
+    if len(text) <= MAX_EMBEDDED_CHARS:
+        return text
+    half = MAX_EMBEDDED_CHARS // 2
+    return f"{text[:half]} {text[-half:]}"
 
 
 def _features(view: RequestView, reading: Reading, scanned: Scan) -> dict[str, float]:
@@ -123,6 +157,7 @@ def fit_columns(encoded: Sequence[Encoded], *, least_requests: int = 2) -> Colum
         feature_scale=scale.astype(np.float32),
         word_idf=_idf([each.words for each in encoded], least_requests),
         character_idf=_idf([each.characters for each in encoded], least_requests),
+        embedding_width=len(encoded[0].embedding),
     )
 
 

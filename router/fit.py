@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from router.boosting import BoostConfig, Trees, fit_trees
 from router.calibration import fit_isotonic, fit_line
 from router.duplicates import duplicate_groups, folds
-from router.encoding import Columns, Encoded, encode, fit_columns
+from router.encoding import Columns, Embedder, Encoded, encode, fit_columns
 from router.fitted import ArmModel, FittedModel, Scorer, TokenModel
 from router.logistic import fit_logistic, stack_rows
 from router.outcome_table import OutcomeTable
@@ -70,17 +70,19 @@ class Prepared:
     encoded: tuple[Encoded, ...]
     groups: NDArray[np.int64]
     """Near-duplicates have one number."""
+    embed: Embedder | None = None
+    """What the prompts were read with."""
 
     def select(self, places: NDArray[np.int64]) -> Prepared:
         """The part at these places."""
         encoded = tuple(self.encoded[place] for place in places)
-        return Prepared(self.table.select(places), encoded, self.groups[places])
+        return replace(self, table=self.table.select(places), encoded=encoded, groups=self.groups[places])
 
 
-def prepare(table: OutcomeTable) -> Prepared:
+def prepare(table: OutcomeTable, embed: Embedder | None = None) -> Prepared:
     """Read the prompts of `table` and group the near-duplicates among them."""
-    encoded = tuple(encode(table.view(place)) for place in range(len(table)))
-    return Prepared(table, encoded, duplicate_groups([each.words for each in encoded]))
+    encoded = tuple(encode(table.view(place), embed) for place in range(len(table)))
+    return Prepared(table, encoded, duplicate_groups([each.words for each in encoded]), embed)
 
 
 def fit(
@@ -112,6 +114,7 @@ def fit(
             for arm in range(len(table.arms))
         ),
         most_unknown=float(np.quantile(held_out.unknown_shares, 1 - OUTSIDE_SHARE)),
+        embed=prepared.embed,
     )
 
 
@@ -196,6 +199,16 @@ def deal(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:
         raise FitRefusedError(str(error)) from None
 
 
+def deal_domains(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:
+    """The fold of each prompt, no domain being in two of them: what is judged so holds for tasks of another kind.
+
+    Raises:
+        FitRefusedError: fewer domains than folds.
+    """
+    _, domains = np.unique(np.array(prepared.table.domains), return_inverse=True)
+    return deal(replace(prepared, groups=domains.astype(np.int64)), config)
+
+
 def predict_held_out(
     prepared: Prepared, config: FitConfig, *, on_step: Callable[[], None] = lambda: None
 ) -> Floats:
@@ -212,14 +225,24 @@ def predict_held_out(
 
 
 def held_out_models(
-    prepared: Prepared, config: FitConfig, *, on_step: Callable[[], None] = lambda: None
+    prepared: Prepared,
+    config: FitConfig,
+    *,
+    fold_of: NDArray[np.int64] | None = None,
+    on_step: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[NDArray[np.int64], FittedModel]]:
     """For each fold, where its prompts stand, and a model that was fitted and calibrated without them.
+
+    Args:
+        prepared: by `prepare`.
+        config: how to fit.
+        fold_of: the fold of each prompt; by near-duplicates where absent.
+        on_step: as of `fit`.
 
     Raises:
         FitRefusedError: as `fit`, of what is left without a fold.
     """
-    fold_of = deal(prepared, config)
+    fold_of = deal(prepared, config) if fold_of is None else fold_of
     for fold in range(config.num_folds):
         part = prepared.select(np.flatnonzero(fold_of != fold))
         model = fit(part, replace(config, seed=config.seed + fold + 1), version="held out", on_step=on_step)

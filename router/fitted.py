@@ -7,8 +7,10 @@ alone; `router.fit` makes a model and `router.artifact` keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,15 @@ from numpy.typing import NDArray
 from router.arms import Arm
 from router.boosting import Trees
 from router.calibration import Isotonic, Line
-from router.difficulty import Forecast, expected_output_tokens
-from router.encoding import Columns, Encoded, encode, feature_names
+from router.difficulty import WATCHED, Assessment, Forecast, expected_output_tokens
+from router.encoding import Columns, Embedder, Encoded, encode, feature_names
 from router.ngrams import NUM_BUCKETS
 from router.request import RequestView
 
 Floats = NDArray[np.float32]
+
+UNKNOWN_WORDS: Final = "unknown_words"
+"""The share of a request's words, and runs of words, that no outcome had."""
 
 
 class UnfittedArmError(ValueError):
@@ -41,7 +46,8 @@ class Scorer:
     def scores(self, encoded: Encoded) -> Floats:
         """Log odds of success, still shrunk by the penalty; (arms,)."""
         row = self.columns.row(encoded)
-        scores: Floats = row.values @ self.weights[row.columns] + self.intercepts
+        # Not a BLAS product: that would ask other threads to help with so long a row, and wait for them.
+        scores: Floats = np.einsum("i,ij->j", row.values, self.weights[row.columns]) + self.intercepts
         return scores
 
     def dense(self, encoded: Encoded, scores: Floats) -> Floats:
@@ -96,6 +102,8 @@ class FittedModel:
     most_unknown: float
     """A request with a greater share of unknown words, and runs of words, is out of distribution: one in a hundred of
     the outcomes' own prompts, each read by a model that had not seen it, has so many."""
+    embed: Embedder | None = None
+    """None where it was fitted without an embedding."""
 
     def check(self, arms: Iterable[Arm]) -> None:
         """Whether the model can forecast these arms.
@@ -110,12 +118,22 @@ class FittedModel:
                 "collect outcomes of it and fit again"
             )
 
-    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> dict[str, Forecast]:
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Some features, and the share of words that no outcome had."""
+        return (*WATCHED, UNKNOWN_WORDS)
+
+    def forecast(self, view: RequestView, arms: Sequence[Arm]) -> Mapping[str, Forecast]:
         """The forecast for each of `arms`, all of which the model was fitted on (`check`)."""
-        encoded = encode(view)
+        return self.assess(view, arms).forecasts
+
+    def assess(self, view: RequestView, arms: Sequence[Arm]) -> Assessment:
+        """The same, with the numbers that are watched."""
+        encoded = encode(view, self.embed)
         scores = self.scorer.scores(encoded)
         dense = self.scorer.dense(encoded, scores)
-        is_supported = bool(dense[len(encoded.features)] <= self.most_unknown)  # the share of unknown words
+        unknown = float(dense[len(encoded.features)])
+        is_supported = unknown <= self.most_unknown
         forecasts = {}
         for arm in arms:
             place = self.arms.index(arm.name)
@@ -124,7 +142,8 @@ class FittedModel:
                 num_output_tokens=self._num_tokens(view, encoded, place),
                 is_supported=is_supported,
             )
-        return forecasts
+        inputs = dict(zip(WATCHED, encoded.features[list(_watched_places())].tolist(), strict=True))
+        return Assessment(forecasts=forecasts, inputs=inputs | {UNKNOWN_WORDS: unknown})
 
     def probabilities(self, encoded: Encoded) -> NDArray[np.float64]:
         """The probability of success of each arm."""
@@ -134,19 +153,22 @@ class FittedModel:
         return np.array([model.probability(float(score), dense) for model, score in pairs])
 
     def contributions(self, view: RequestView) -> dict[str, float]:
-        """What lowers the weakest arm's log odds: each feature, all words, all characters, and the trees together."""
-        encoded = encode(view)
+        """What lowers the weakest arm's log odds: each feature, all words, all characters, the embedding,
+        and the trees together."""
+        encoded = encode(view, self.embed)
         row = self.scorer.columns.row(encoded)
         weakest = self.by_arm[0]
         parts = -weakest.line.slope * row.values * self.scorer.weights[row.columns, 0]
         names = feature_names()
-        is_character = row.columns >= len(names) + NUM_BUCKETS
-        is_word = (row.columns >= len(names)) & ~is_character
+        is_embedding = row.columns >= self.scorer.columns.embedding_start
+        is_character = (row.columns >= len(names) + NUM_BUCKETS) & ~is_embedding
+        is_word = (row.columns >= len(names)) & (row.columns < len(names) + NUM_BUCKETS)
         dense = self.scorer.dense(encoded, self.scorer.scores(encoded))
         shown = dict(zip(names, parts[: len(names)].tolist(), strict=True))
         return shown | {
             "words": float(parts[is_word].sum()),
             "characters": float(parts[is_character].sum()),
+            **({"embedding": float(parts[is_embedding].sum())} if self.embed else {}),
             "trees": -weakest.trees(dense),
         }
 
@@ -155,3 +177,9 @@ class FittedModel:
         if model is None:
             return expected_output_tokens(view, length=float(encoded.features[0]))
         return model(self.scorer.columns.deviations(encoded.features))
+
+
+@cache
+def _watched_places() -> tuple[int, ...]:
+    names = feature_names()
+    return tuple(names.index(name) for name in WATCHED)

@@ -78,7 +78,7 @@ def fit_logistic(rows: Rows, targets: Floats, *, penalty: float, max_steps: int 
         residuals = sigmoid(scores) - targets
         entropy = float(np.sum(np.logaddexp(0.0, scores) - targets * scores))
         gradient = np.append(rows.transposed_dot(residuals) + penalty * point[:-1], residuals.sum())
-        return entropy + penalty / 2 * float(point[:-1] @ point[:-1]), gradient
+        return entropy + penalty / 2 * _dot(point[:-1], point[:-1]), gradient
 
     share = targets.mean()
     start = np.append(np.zeros(len(rows.names)), np.log(share / (1 - share)))
@@ -97,7 +97,7 @@ def minimize(
     pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
     for step_number in range(max_steps):
         direction = _direction(gradient, pairs)
-        slope = float(gradient @ direction)
+        slope = _dot(gradient, direction)
         size = 1.0 if pairs else min(1.0, 1.0 / float(np.abs(gradient).sum() or 1.0))
         while True:
             moved = point + size * direction
@@ -106,7 +106,7 @@ def minimize(
                 break
             size /= 2
         step, bend = moved - point, new_gradient - gradient
-        if float(step @ bend) > 0:
+        if _dot(step, bend) > 0:
             pairs.append((step, bend))
         gain = value - new_value
         point, value, gradient = moved, new_value, new_gradient
@@ -122,12 +122,17 @@ def _direction(
     direction = -gradient
     kept = []
     for step, bend in reversed(pairs):
-        share = float(step @ direction) / float(step @ bend)
+        share = _dot(step, direction) / _dot(step, bend)
         direction = direction - share * bend
         kept.append(share)
     if pairs:
         step, bend = pairs[-1]
-        direction = direction * (float(step @ bend) / float(bend @ bend))
+        direction = direction * (_dot(step, bend) / _dot(bend, bend))
     for (step, bend), share in zip(pairs, reversed(kept), strict=True):
-        direction = direction + (share - float(bend @ direction) / float(step @ bend)) * step
+        direction = direction + (share - _dot(bend, direction) / _dot(step, bend)) * step
     return direction
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    """The same on any number of threads. BLAS would split so long a vector among some, and spin where cores are busy."""
+    return float(np.sum(one * other))
