@@ -8,48 +8,31 @@ with the arm c that was chosen, what came of it, y, and what was expected of eac
 the expected spend. It is unbiased wherever π goes only where μ goes too, however wrong q is; a good q makes it precise.
 Outcomes are known of a part of the requests only. That part is taken to be a random one among the requests of an arm:
 where clients grade bad answers rather than good ones, the estimates of success are as biased as their grades.
+
+What a request's past made of it, a session's memory or a pin, is taken as it was.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from math import sqrt
-from operator import mul
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from router.demand import demand
+from router.interval import Estimate, Vector, mean_estimate
 from router.offer import ArmOffer, Metric, Offer, Spend
-from router.propensity import PolicyTerms, propensities
-from router.staircase import staircase
+from router.propensity import PolicyTerms, propensities_by
+from router.staircase import Staircase, staircase
+from router.support import Lack, Weights
 
-MIN_OUTCOMES: Final = 50
-MIN_SUPPORTING: Final = 100.0
-"""Outcomes that a move is judged by, effectively. With fewer, intervals of 95 % held 85 to 93 in simulation."""
-MAX_UNSUPPORTED_SHARE: Final = 0.01
-"""Share of requests that may go where the log never goes."""
-MIN_MOVED_SHARE: Final = 0.002
-"""A policy that moves fewer requests is the logged one, for all that matters."""
-Z_95: Final = 1.959964
-MIN_FREEDOM: Final = 3.0
+BLOCK: Final = 500
+"""Decisions that a target is held over, about as many as the controller looks at."""
 
-Vector = npt.NDArray[np.float64]
-
-
-class Lack(StrEnum):
-    """Why there is no estimate."""
-
-    TOO_FEW_OUTCOMES = "too_few_outcomes"
-    """Of too few requests is it known what came of them."""
-    NO_SUPPORT = "no_support"
-    """Requests would go to arms that the log never tries for them. An exploration share would try them."""
-    LITTLE_SUPPORT = "little_support"
-    """The log tries those arms too rarely. More time, or a greater exploration share, would do."""
+Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +40,18 @@ class LoggedDecision:
     """One request of the log."""
 
     offer: Offer
-    arm: str
-    """The name of the arm that was chosen."""
+    arms: tuple[str, ...]
+    """The names of the offer's arms."""
     chosen: int
-    """Its position in the offer."""
+    """The position of the one that was chosen."""
     propensities: tuple[float, ...]
-    """Of each arm of the offer, when it was decided."""
+    """Of each arm of the offer, when it was decided; above 0 for the chosen one."""
+    is_forced: bool = False
+    """Whether no lot could have decided, at any exploration share."""
     realised: Spend | None = None
     """What all its attempts took; None where it did not come to that."""
     success: float | None = None
     """In [0, 1]; None where nobody said."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A mean over requests with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +62,8 @@ class Comparison:
     num_supporting: float
     """Outcomes, effectively, of requests that went where they would be moved to, or of those that would be moved if
     these are fewer."""
+    observed: float | None = None
+    """The mean of the outcomes as they are; None where there is none."""
     estimate: Estimate | None = None
     logged: Estimate | None = None
     change: Estimate | None = None
@@ -102,181 +80,181 @@ class WhatIf:
     """Share of requests that would have gone to another arm."""
     unsupported_share: float
     """Share that would have gone where the log never goes."""
+    shares: Mapping[str, float]
+    """Of requests, by arm."""
+    logged_shares: Mapping[str, float]
+    """The same of the log: what its policy gave each arm, over its own draws."""
     success: Comparison
     cost: Comparison
     taken: Comparison
     """In the unit of the metric of a request."""
 
 
-def what_if(log: Sequence[LoggedDecision], terms: PolicyTerms) -> WhatIf:
-    """What `log` would have come to under other terms, the same for all of it."""
-    return compare(log, [propensities(decision.offer, terms) for decision in log], terms.metric)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quantity:
+    """Something that a request comes to."""
+
+    forecasts: Matrix  # (decisions, arms)
+    is_known: npt.NDArray[np.bool_]  # (decisions,)
+    observed: float | None
+    surprises: (
+        Vector  # (decisions,): outcome less forecast, each for all of its arm whose outcome is not known
+    )
 
 
-def what_if_target(
-    log: Sequence[LoggedDecision],
-    metric: Metric,
-    target: float,
-    *,
-    spread: float,
-    block: int = 500,
-    exploration_share: float = 0.0,
-) -> WhatIf:
-    """What `log` would have come to under a controller that holds `target`, per request.
+class Hindsight:
+    """A log that can be asked what would have been, in one metric."""
 
-    λ is solved anew for every `block` of decisions, by their own offers: the controller is taken to have been right.
-    """
-    chances: list[tuple[float, ...]] = []
-    for begin in range(0, len(log), block):
-        offers = [decision.offer for decision in log[begin : begin + block]]
-        curve = demand([staircase(offer, metric) for offer in offers], spread=spread)
+    def __init__(self, log: Sequence[LoggedDecision], metric: Metric) -> None:
+        if not log:
+            raise ValueError("an empty log says nothing")
+        self._log = log
+        self._metric = metric
+        self._width = max(len(decision.arms) for decision in log)
+        self._arms = sorted({name for decision in log for name in decision.arms})
+        number = {name: i for i, name in enumerate(self._arms)}
+        self._numbers = self._matrix([[number[name] for name in d.arms] for d in log]).astype(np.int64)
+        self._old = self._matrix([decision.propensities for decision in log])
+        self._rows = np.arange(len(log))
+        self._chosen = np.array([decision.chosen for decision in log])
+        self._success = self._quantity(lambda arm: arm.success_probability, lambda d: d.success)
+        self._cost = self._spend(Metric.COST_PER_REQUEST)
+        self._taken = self._spend(metric)
+
+    def at_price(self, price_of_compute: float, *, spread: float, exploration_share: float = 0.0) -> WhatIf:
+        """What the log would have come to under this λ, the same for all of it."""
         terms = PolicyTerms(
-            metric=metric,
-            price_of_compute=curve.price_of_compute_for(target) if curve else 0.0,
+            metric=self._metric,
+            price_of_compute=price_of_compute,
             spread=spread,
             exploration_share=exploration_share,
         )
-        chances += [propensities(offer, terms) for offer in offers]
-    return compare(log, chances, metric)
+        return self.compare(self._propensities(0, len(self._log), terms))
 
+    def at_target(
+        self, target: float, *, spread: float, exploration_share: float = 0.0, block: int = BLOCK
+    ) -> WhatIf:
+        """What the log would have come to under a controller that holds `target`, per request.
 
-def compare(log: Sequence[LoggedDecision], chances: Sequence[tuple[float, ...]], metric: Metric) -> WhatIf:
-    """What `log` would have come to under any other policy, given by its chances for each decision's offer."""
-    if not log:
-        raise ValueError("an empty log says nothing")
-    logged = [decision.propensities for decision in log]
-    unsupported_share = float(
-        np.mean([_unsupported(new, old) for new, old in zip(chances, logged, strict=True)])
-    )
-    moved_share = float(np.mean([_moved(new, old) for new, old in zip(chances, logged, strict=True)]))
-    weights = _Weights(
-        new=np.array([new[decision.chosen] for new, decision in zip(chances, log, strict=True)]),
-        old=np.array([decision.propensities[decision.chosen] for decision in log]),
-        moved_share=moved_share,
-        unsupported_share=unsupported_share,
-    )
+        λ is solved anew for every `block` of decisions, by their own offers: the controller is taken to have been
+        right. What the lot takes is in the target too. Of a target out of reach, the λ that comes nearest.
+        """
+        chances: list[tuple[float, ...]] = []
+        for begin in range(0, len(self._log), block):
+            end = min(begin + block, len(self._log))
+            curve = demand(self._stairs[begin:end], spread=spread)
+            left = self._left_to_the_rule(target, begin, end, exploration_share)
+            terms = PolicyTerms(
+                metric=self._metric,
+                price_of_compute=curve.price_of_compute_for(left) if curve else 0.0,
+                spread=spread,
+                exploration_share=exploration_share,
+            )
+            chances += self._propensities(begin, end, terms)
+        return self.compare(chances)
 
-    def compared(
-        expected: Callable[[ArmOffer], float], came: Callable[[LoggedDecision], float | None]
-    ) -> Comparison:
-        return _comparison(log, chances, weights, expected, came)
+    def compare(self, chances: Sequence[Sequence[float]]) -> WhatIf:
+        """What the log would have come to under any other policy, given by its chances for each decision's offer."""
+        new, old = self._matrix(chances), self._old
+        weights = Weights(
+            new=new[self._rows, self._chosen],
+            old=old[self._rows, self._chosen],
+            # Total variation: the least share of requests that changes its arm.
+            moved_share=float(np.maximum(0.0, new - old).sum(axis=1).mean()),
+            unsupported_share=float(np.where(old > 0, 0.0, new).sum(axis=1).mean()),
+        )
 
-    return WhatIf(
-        num_decisions=len(log),
-        moved_share=moved_share,
-        unsupported_share=unsupported_share,
-        success=compared(lambda arm: arm.success_probability, lambda decision: decision.success),
-        cost=compared(
-            lambda arm: arm.expected.cost, lambda decision: _taken(Metric.COST_PER_REQUEST, decision)
-        ),
-        taken=compared(lambda arm: metric.price(arm.expected), lambda decision: _taken(metric, decision)),
-    )
+        return WhatIf(
+            num_decisions=len(self._log),
+            moved_share=weights.moved_share,
+            unsupported_share=weights.unsupported_share,
+            shares=self._shares(new),
+            logged_shares=self._shares(old),
+            success=self._comparison(self._success, new, weights),
+            cost=self._comparison(self._cost, new, weights),
+            taken=self._comparison(self._taken, new, weights),
+        )
 
+    @cached_property
+    def _stairs(self) -> list[Staircase]:
+        return [staircase(decision.offer, self._metric) for decision in self._log]
 
-def _taken(metric: Metric, decision: LoggedDecision) -> float | None:
-    return None if decision.realised is None else metric.price(decision.realised)
+    def _spend(self, metric: Metric) -> _Quantity:
+        def came(decision: LoggedDecision) -> float | None:
+            return None if decision.realised is None else metric.price(decision.realised)
 
+        return self._quantity(lambda arm: metric.price(arm.expected), came)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
-    """The chance of the arm that was chosen under the new and the old policy."""
+    def _quantity(
+        self, expected: Callable[[ArmOffer], float], came: Callable[[LoggedDecision], float | None]
+    ) -> _Quantity:
+        forecasts = self._matrix([[expected(arm) for arm in decision.offer.arms] for decision in self._log])
+        outcomes = [came(decision) for decision in self._log]
+        is_known = np.array([outcome is not None for outcome in outcomes])
+        values = np.array([0.0 if outcome is None else outcome for outcome in outcomes])
+        missed = np.where(is_known, values - forecasts[self._rows, self._chosen], 0.0)
+        return _Quantity(
+            forecasts=forecasts,
+            is_known=is_known,
+            observed=float(values[is_known].mean()) if is_known.any() else None,
+            surprises=missed * self._inverse_shares(is_known),
+        )
 
-    new: Vector  # (decisions,)
-    old: Vector  # (decisions,), above 0
-    moved_share: float
-    unsupported_share: float
+    def _comparison(self, quantity: _Quantity, new: Matrix, weights: Weights) -> Comparison:
+        num_outcomes = int(quantity.is_known.sum())
+        num_supporting = weights.num_supporting(quantity.is_known)
+        lack = weights.lack(num_outcomes, num_supporting)
+        known = Comparison(
+            num_outcomes=num_outcomes, num_supporting=num_supporting, observed=quantity.observed, lack=lack
+        )
+        if lack is not None:
+            return known
+        weighed = weights.new / weights.old * quantity.surprises
+        then = (new * quantity.forecasts).sum(axis=1) + weighed
+        now = (self._old * quantity.forecasts).sum(axis=1) + quantity.surprises
+        return replace(
+            known, estimate=mean_estimate(then), logged=mean_estimate(now), change=mean_estimate(then - now)
+        )
 
-    def num_supporting(self, is_known: npt.NDArray[np.bool_]) -> float:
-        """Known outcomes that a move is judged by, effectively: at the arms left, or at those gone to if fewer."""
-        moves = (self.new - self.old)[is_known] / self.old[is_known]
-        return min(_effective_number(np.maximum(0.0, moves)), _effective_number(np.maximum(0.0, -moves)))
-
-    def lack(self, num_outcomes: int, num_supporting: float) -> Lack | None:
-        if num_outcomes < MIN_OUTCOMES:
-            return Lack.TOO_FEW_OUTCOMES
-        if self.unsupported_share > MAX_UNSUPPORTED_SHARE:
-            return Lack.NO_SUPPORT
-        if self.moved_share > MIN_MOVED_SHARE and num_supporting < MIN_SUPPORTING:
-            return Lack.LITTLE_SUPPORT
-        return None
-
-
-def _comparison(
-    log: Sequence[LoggedDecision],
-    chances: Sequence[tuple[float, ...]],
-    weights: _Weights,
-    expected: Callable[[ArmOffer], float],
-    came: Callable[[LoggedDecision], float | None],
-) -> Comparison:
-    outcomes = [came(decision) for decision in log]
-    is_known = np.array([outcome is not None for outcome in outcomes])
-    num_outcomes, num_supporting = int(is_known.sum()), weights.num_supporting(is_known)
-    lack = weights.lack(num_outcomes, num_supporting)
-    if lack is not None:
-        return Comparison(num_outcomes=num_outcomes, num_supporting=num_supporting, lack=lack)
-    forecasts = [[expected(arm) for arm in decision.offer.arms] for decision in log]
-    surprises = np.array(
-        [
-            0.0 if outcome is None else outcome - row[decision.chosen]
-            for outcome, row, decision in zip(outcomes, forecasts, log, strict=True)
+    def _propensities(self, begin: int, end: int, terms: PolicyTerms) -> list[tuple[float, ...]]:
+        without_lot = PolicyTerms(
+            metric=terms.metric, price_of_compute=terms.price_of_compute, spread=terms.spread
+        )
+        return [
+            propensities_by(stairs, decision.offer, without_lot if decision.is_forced else terms)
+            for stairs, decision in zip(self._stairs[begin:end], self._log[begin:end], strict=True)
         ]
-    ) * _inverse_shares([decision.arm for decision in log], is_known)
-    new = _means(chances, forecasts) + weights.new / weights.old * surprises
-    old = _means([decision.propensities for decision in log], forecasts) + surprises
-    return Comparison(
-        num_outcomes=num_outcomes,
-        num_supporting=num_supporting,
-        estimate=_estimate(new),
-        logged=_estimate(old),
-        change=_estimate(new - old),
-    )
+
+    def _left_to_the_rule(self, target: float, begin: int, end: int, share: float) -> float:
+        """What the rule may take of a request so that, with what the lot takes, it is `target`."""
+        if not share:
+            return target
+        pairs = zip(self._stairs[begin:end], self._log[begin:end], strict=True)
+        by_lot = [_price_by_lot(stairs, decision.offer, self._metric) for stairs, decision in pairs]
+        return (target - share * sum(by_lot) / len(by_lot)) / (1 - share)
+
+    def _inverse_shares(self, is_known: npt.NDArray[np.bool_]) -> Vector:
+        """For each decision: how many of its arm's stand behind each one whose outcome is known."""
+        arms = self._numbers[self._rows, self._chosen]
+        every = np.bincount(arms, minlength=len(self._arms)).astype(np.float64)
+        known = np.bincount(arms, weights=is_known, minlength=len(self._arms))
+        return np.asarray(np.divide(every, known, out=np.zeros_like(every), where=known > 0)[arms])
+
+    def _shares(self, chances: Matrix) -> dict[str, float]:
+        sums = np.bincount(self._numbers.ravel(), weights=chances.ravel(), minlength=len(self._arms))
+        return dict(zip(self._arms, (sums / len(self._log)).tolist(), strict=True))
+
+    def _matrix(self, rows: Sequence[Sequence[float]]) -> Matrix:
+        """(decisions, arms of the longest offer); 0 beyond the arms of a shorter one."""
+        made = np.zeros((len(rows), self._width))
+        for i, row in enumerate(rows):
+            made[i, : len(row)] = row
+        return made
 
 
-def _effective_number(weights: Vector) -> float:
-    """Kish's: so many equal weights would be as good."""
-    squares = float(np.square(weights).sum())
-    return float(weights.sum()) ** 2 / squares if squares else 0.0
-
-
-def _inverse_shares(arms: Sequence[str], is_known: npt.NDArray[np.bool_]) -> Vector:
-    """For each decision: how many of its arm's stand behind each one whose outcome is known."""
-    every = Counter(arms)
-    known = Counter(arm for arm, is_one in zip(arms, is_known, strict=True) if is_one)
-    return np.array([every[arm] / known[arm] if known[arm] else 0.0 for arm in arms])
-
-
-def _means(chances: Sequence[tuple[float, ...]], values: Sequence[Sequence[float]]) -> Vector:
-    return np.array([sum(map(mul, row, of)) for row, of in zip(chances, values, strict=True)])
-
-
-def _estimate(values: Vector) -> Estimate:
-    """The mean with Student's interval.
-
-    Few decisions carry great weights, which makes the standard error itself uncertain: its degrees of freedom are
-    2·n / (kurtosis − 1), by which the variance of a sample's variance is that of a normal one.
-    """
-    mean, deviation = float(values.mean()), values - values.mean()
-    variance = float(np.square(deviation).mean())
-    if not variance:
-        return Estimate(value=mean, low=mean, high=mean)
-    kurtosis = float(np.power(deviation, 4).mean()) / variance**2
-    freedom = max(MIN_FREEDOM, 2 * len(values) / max(kurtosis - 1, 1e-9))
-    half = _student(freedom) * sqrt(variance / (len(values) - 1))
-    return Estimate(value=mean, low=mean - half, high=mean + half)
-
-
-def _student(freedom: float) -> float:
-    """The 97.5 % point of Student's t, by its expansion in 1/freedom (Abramowitz and Stegun 26.7.5)."""
-    z = Z_95
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    return z + first / freedom + second / freedom**2
-
-
-def _unsupported(new: Sequence[float], old: Sequence[float]) -> float:
-    return sum(chance for chance, before in zip(new, old, strict=True) if not before)
-
-
-def _moved(new: Sequence[float], old: Sequence[float]) -> float:
-    """Total variation: the least share of requests that changes its arm."""
-    return sum(max(0.0, chance - before) for chance, before in zip(new, old, strict=True))
+def _price_by_lot(stairs: Staircase, offer: Offer, metric: Metric) -> float:
+    """The mean price of the arms among which a lot decides; where it cannot, of the only one there is."""
+    prices = [
+        metric.price(arm.expected) for arm in offer.arms if arm.success_probability >= offer.quality_floor
+    ]
+    return sum(prices) / len(prices) if prices else stairs.prices[0]

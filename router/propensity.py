@@ -27,7 +27,11 @@ class PolicyTerms:
 
 def propensities(offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
     """The chance of each arm of `offer`, in its order; they sum to 1."""
-    stairs = staircase(offer, terms.metric)
+    return propensities_by(staircase(offer, terms.metric), offer, terms)
+
+
+def propensities_by(stairs: Staircase, offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
+    """The same, where the staircase of `offer` in the metric of `terms` is at hand."""
     by_rule = [0.0] * len(offer.arms)
     for arm, chance in zip(stairs.arms, _chances(stairs, terms), strict=True):
         by_rule[arm] = chance
@@ -37,7 +41,7 @@ def propensities(offer: Offer, terms: PolicyTerms) -> tuple[float, ...]:
 def with_lot(offer: Offer, by_rule: Sequence[float], *, share: float) -> tuple[float, ...]:
     """The chances `by_rule` where for a `share` of requests a lot decides, among the arms that reach the floor."""
     lot = [arm.success_probability >= offer.quality_floor for arm in offer.arms]
-    if not any(lot):
+    if not share or not any(lot):
         return tuple(by_rule)
     return tuple(
         (1 - share) * chance + share * is_in_lot / sum(lot)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.counterfactual import Comparison, Lack, LoggedDecision, WhatIf, compare, what_if, what_if_target
+from router.counterfactual import Comparison, Hindsight, LoggedDecision, WhatIf
 from router.offer import ArmOffer, Metric, Offer, Spend
 from router.propensity import PolicyTerms, propensities
+from router.support import Lack
 
 LOGGED = PolicyTerms(metric=Metric.FULL_SHARE, price_of_compute=0.42, spread=0.1, exploration_share=0.2)
 MORE_FULL = replace(LOGGED, price_of_compute=0.3, exploration_share=0.0)
@@ -65,7 +66,7 @@ def logged(
         log.append(
             LoggedDecision(
                 offer=kind.offer,
-                arm=("fast", "full")[chosen],
+                arms=("fast", "full"),
                 chosen=chosen,
                 propensities=kind.chances,
                 realised=spend,
@@ -73,6 +74,12 @@ def logged(
             )
         )
     return log
+
+
+def what_if(log: Sequence[LoggedDecision], terms: PolicyTerms) -> WhatIf:
+    return Hindsight(log, terms.metric).at_price(
+        terms.price_of_compute, spread=terms.spread, exploration_share=terms.exploration_share
+    )
 
 
 def truth(pool: Sequence[Kind], terms: PolicyTerms) -> tuple[float, float]:
@@ -106,9 +113,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         rng = np.random.default_rng(seed)
         picked = rng.integers(0, len(pool), 2500)
         log = logged([pool[i] for i in picked], rng, known_share=1.0)
+        seen = Hindsight(log, Metric.FULL_SHARE)
         row: list[bool] = []
         for then, moved in others:
-            answer = compare(log, [moved[i] for i in picked], Metric.FULL_SHARE)
+            answer = seen.compare([moved[i] for i in picked])
             row += (*holds(answer.success, then[0], now[0]), *holds(answer.cost, then[1], now[1]))
         held.append(row)
     shares = np.mean(held, axis=0)
@@ -126,7 +134,7 @@ def test_it_is_unbiased_where_the_model_alone_is_not() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         log = [
-            decision if decision.arm == "full" or rng.random() < 0.4 else replace(decision, success=None)
+            decision if decision.chosen == 1 or rng.random() < 0.4 else replace(decision, success=None)
             for decision in logged([pool[i] for i in rng.integers(0, len(pool), 4000)], rng, known_share=1.0)
         ]
         answer = what_if(log, MORE_FULL)
@@ -149,7 +157,8 @@ def test_a_target_is_what_the_log_would_have_taken() -> None:
     """Held to a share of 0.2 in blocks, the estimate of what is taken is 0.2, and of success less than at 0.4."""
     pool = kinds(6000, bias=0.0, seed=3)
     log = logged(pool, np.random.default_rng(0), known_share=1.0)
-    low, high = (what_if_target(log, Metric.FULL_SHARE, target, spread=0.1) for target in (0.2, 0.4))
+    seen = Hindsight(log, Metric.FULL_SHARE)
+    low, high = (seen.at_target(target, spread=0.1) for target in (0.2, 0.4))
     assert low.taken.estimate is not None
     assert low.taken.estimate.value == pytest.approx(0.2, abs=1e-6)
     assert low.success.estimate is not None
@@ -160,14 +169,43 @@ def test_a_target_is_what_the_log_would_have_taken() -> None:
     assert low.cost.change.high < 0 < high.cost.change.low
 
 
+def test_the_lots_share_is_in_the_target() -> None:
+    """With a fifth of requests drawn by lot the target is met all the same, and a request that no lot may decide is
+    left to the rule."""
+    pool = kinds(1000, bias=0.0, seed=3)
+    log = logged(pool, np.random.default_rng(0), known_share=1.0)
+    told = Hindsight(log, Metric.FULL_SHARE).at_target(0.3, spread=0.1, exploration_share=0.2)
+    assert told.shares["full"] == pytest.approx(0.3, abs=1e-6)
+    forced = Hindsight([replace(decision, is_forced=True) for decision in log], Metric.FULL_SHARE)
+    by_rule = forced.at_price(0.42, spread=0.0, exploration_share=0.2)
+    assert by_rule.shares == Hindsight(log, Metric.FULL_SHARE).at_price(0.42, spread=0.0).shares
+
+
+def test_offers_of_different_lengths_stand_side_by_side() -> None:
+    """Worked example: one request has both arms, drawn evenly, and the other full alone. At λ = ∞ half of the
+    requests, the first, go to fast; the other half stays."""
+    both = kinds(1, bias=0.0)[0].offer
+    log = [
+        LoggedDecision(offer=both, arms=("fast", "full"), chosen=1, propensities=(0.5, 0.5)),
+        LoggedDecision(offer=Offer(arms=both.arms[1:]), arms=("full",), chosen=0, propensities=(1.0,)),
+    ]
+    told = Hindsight(log, Metric.FULL_SHARE).at_price(1e9, spread=0.0)
+    assert (told.shares, told.logged_shares) == ({"fast": 0.5, "full": 0.5}, {"fast": 0.25, "full": 0.75})
+    assert (told.moved_share, told.unsupported_share) == (0.25, 0)
+
+
 def test_the_logged_policy_is_its_own_change_of_nothing() -> None:
     """Under the terms of the log nothing moves, every change is 0, and the estimate is the logged mean."""
     log = logged(kinds(500, bias=0.1), np.random.default_rng(0))
     answer = what_if(log, LOGGED)
     assert (answer.moved_share, answer.unsupported_share) == (0, 0)
+    assert answer.shares == pytest.approx(answer.logged_shares)
     for comparison in (answer.success, answer.cost, answer.taken):
         assert comparison.lack is None
         assert comparison.estimate == comparison.logged
+        assert comparison.logged is not None
+        assert comparison.observed is not None
+        assert comparison.logged.low < comparison.observed < comparison.logged.high
         assert comparison.change is not None
         assert (comparison.change.low, comparison.change.value, comparison.change.high) == (0, 0, 0)
 
@@ -208,7 +246,7 @@ def test_the_interval_is_students() -> None:
     log = [
         LoggedDecision(
             offer=Offer(arms=(arm,)),
-            arm="fast",
+            arms=("fast",),
             chosen=0,
             propensities=(1.0,),
             realised=Spend(cost=100.0 if i < 10 else 0.0, engine_seconds=0.0, full_share=0.0),
@@ -226,7 +264,7 @@ def test_the_interval_is_students() -> None:
 def test_an_empty_log_is_refused() -> None:
     """There is nothing to compare with."""
     with pytest.raises(ValueError, match="empty log"):
-        what_if([], LOGGED)
+        Hindsight([], Metric.FULL_SHARE)
 
 
 offers = st.builds(
