@@ -36,7 +36,7 @@ class RoutingCurves:
 
     def apgr(self) -> Floats:
         """The mean performance gap recovered; not a number where there is no gap."""
-        areas: Floats = np.trapezoid(self.gains, self.shares, axis=1)
+        areas: Floats = np.atleast_1d(np.trapezoid(self.gains, self.shares, axis=1))
         return _ratio(areas, self.gap)
 
     def cpt(self, recovered: float) -> Floats:
