@@ -14,7 +14,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -24,10 +24,11 @@ from serving.gateway.account import Account
 from serving.gateway.attempt import Attempt, AttemptFailedError
 from serving.gateway.errors import ApiError
 from serving.gateway.exchange import Exchange
-from serving.gateway.feedback import Feedback, Graded
+from serving.gateway.feedback import Feedback
 from serving.gateway.fleet import Fleet
 from serving.gateway.protocols.base import Forward, ProtocolAdapter, Target
 from serving.gateway.shadow_answer import Kept, Overheard
+from serving.gateway.shadow_books import ShadowBooks
 from serving.gateway.shadow_cap import HourlyCap
 from serving.gateway.shadow_place import NoPlaceError, Places
 from serving.gateway.shadow_plan import expected_cost, propensity, served, weaker_of
@@ -39,8 +40,6 @@ from serving.settings import Settings
 from serving.telemetry.metrics import Metrics
 from serving.telemetry.shadow_series import RunEnd, ShadowSeries, Skip
 from serving.upstream.client import UpstreamClient
-
-_GRADES: Final[Mapping[RunEnd, float]] = {RunEnd.SUFFICED: 1.0, RunEnd.FELL_SHORT: 0.0}
 
 _log = logging.getLogger(__name__)
 
@@ -74,8 +73,7 @@ class Shadows:
         self._settings = settings.shadow
         self._fleet = fleet
         self._client = client
-        self._ledger = ledger
-        self._feedback = feedback
+        self._books = ShadowBooks(ledger, feedback, series)
         self._series = series
         self._monotonic = monotonic
         self._wall_clock = wall_clock
@@ -218,32 +216,11 @@ class Shadows:
 
     def _target(self, arm: Arm) -> Target:
         engine = self._fleet[arm.tier].engine
-        assert engine is not None, "a tier that was never up has no place"
+        if engine is None:
+            raise NoPlaceError
         return Target(arm=arm, engine=engine, service_tier=None)
 
     def _close_books(self, run: Run) -> None:
-        """Account for a run, and grade what it has shown."""
         self._runs.discard(run)
         self._cap.settle(run.reservation, run.cost, self._monotonic())
-        for attempt in run.attempts:
-            self._ledger.record_attempt(attempt)
-            self._series.spent(attempt.arm, attempt.cost)
-        self._series.ended(run.end)
-        if run.end in _GRADES:
-            self._grade(run, _GRADES[run.end])
-
-    def _grade(self, run: Run, score: float) -> None:
-        decision = run.served.decision
-        candidate = next(c for c in decision.candidates if c.arm == run.graded)
-        graded = Graded(
-            key=run.key,
-            arm=candidate.arm,
-            tier=candidate.tier,
-            success_probability=candidate.success_probability,
-            model_probability=candidate.model_probability,
-            propensity=run.propensity,
-            artifact_version=decision.artifact_version,
-        )
-        is_clients = run.graded == decision.arm
-        request_id = run.request_id if is_clients else run.account.request_id
-        self._feedback.grade(request_id, graded, source="shadow", score=score)
+        self._books.close(run)

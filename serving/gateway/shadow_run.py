@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import orjson
 
@@ -86,7 +86,7 @@ async def compare(run: Run, target: Callable[[Arm], Target], ask: Asking, *, by_
     """Ask the other arm, and grade the weaker of the two.
 
     Args:
-        target: what an arm's engine is like.
+        target: what an arm's engine is like; raises `NoPlaceError` where it has never been up.
         ask: puts a request to an arm.
         by_agreement: whether a rule compares where no arm does.
 
@@ -100,26 +100,25 @@ async def compare(run: Run, target: Callable[[Arm], Target], ask: Asking, *, by_
     is_shadow_graded = run.graded == run.shadow.name
     answer, reference = (text, run.served.text) if is_shadow_graded else (run.served.text, text)
     if run.judge is not None:
-        return await _judged(run, run.judge, target(run.judge), ask, answer, reference)
+        return await _judged(run, run.judge, target, ask, answer, reference)
     if not by_agreement:
         return RunEnd.UNJUDGED
     return _end(agrees(answer, reference))
 
 
-async def _judged(run: Run, judge: Arm, target: Target, ask: Asking, answer: str, reference: str) -> RunEnd:
+async def _judged(
+    run: Run, judge: Arm, target: Callable[[Arm], Target], ask: Asking, answer: str, reference: str
+) -> RunEnd:
     """The end that the judge's two verdicts make."""
     view = run.drawn.view
     if not shadow_judge.fits(view, answer, reference, judge):
         return RunEnd.UNJUDGED
     verdicts = []
     for first, second in ((answer, reference), (reference, answer)):
+        fields = shadow_judge.question(view, first, second, judge)
         try:
-            reply = await ask(
-                run,
-                judge,
-                _forward(shadow_judge.question(view, first, second, judge), target),
-                Purpose.JUDGE,
-            )
+            forward = _CHAT.forward(orjson.dumps(fields), fields, target(judge))
+            reply = await ask(run, judge, forward, Purpose.JUDGE)
         except NoPlaceError:
             return RunEnd.UNJUDGED
         verdict = shadow_judge.verdict_of(reply or "")
@@ -128,10 +127,6 @@ async def _judged(run: Run, judge: Arm, target: Target, ask: Asking, answer: str
         verdicts.append(verdict)
     grade = shadow_judge.grade(*verdicts)
     return _end(None if grade is None else bool(grade))
-
-
-def _forward(fields: dict[str, Any], target: Target) -> Forward:
-    return _CHAT.forward(orjson.dumps(fields), fields, target)
 
 
 def _end(suffices: bool | None) -> RunEnd:
