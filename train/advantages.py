@@ -29,10 +29,12 @@ def centred(scores: Sequence[float], *, by_deviation: bool = False, epsilon: flo
     They sum to zero. A group of one, or of equal scores, has no advantages: all are 0.
     """
     values = np.asarray(scores, dtype=np.float64)
-    advantages = values - values.mean()
+    advantages: Floats = values - values.mean()
     if np.ptp(values) == 0:
         return np.zeros_like(values)
-    return advantages / (values.std(ddof=1) + epsilon) if by_deviation else advantages
+    if by_deviation:
+        advantages /= values.std(ddof=1) + epsilon
+    return advantages
 
 
 def by_parts(parts: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> Floats:

@@ -77,8 +77,6 @@ class PolicyLoss:
 
     loss: Tensor
     """Scalar."""
-    ratio: Tensor
-    """(tokens,): raw, before any clip, detached."""
     clipped_share: float
     """Of the tokens: those whose gradient the clip took away."""
 
@@ -103,7 +101,6 @@ def policy_loss(
     num_rollouts = int(tokens.rollout[-1]) + 1 if len(tokens.rollout) else 0
     lengths = rollout_sums(torch.ones_like(policy_logprobs), tokens.rollout, num_rollouts).clamp(min=1.0)
     log_ratio = policy_logprobs - tokens.behavior_logprobs
-    raw = log_ratio.detach().exp()
     if objective is Objective.GSPO:
         mean = rollout_sums(log_ratio, tokens.rollout, num_rollouts) / lengths
         log_ratio = mean[tokens.rollout]
@@ -112,7 +109,7 @@ def policy_loss(
     if objective is Objective.CISPO:
         weight = ratio.detach().clamp(max=clip.high)
         per_token = -weight * advantages * policy_logprobs
-        is_clipped = torch.zeros_like(raw, dtype=torch.bool)
+        is_clipped = torch.zeros_like(tokens.rollout, dtype=torch.bool)
     else:
         bounded = ratio.clamp(1 - clip.low, 1 + clip.high)
         per_token = -torch.minimum(ratio * advantages, bounded * advantages)
@@ -123,8 +120,8 @@ def policy_loss(
         loss = per_token.sum() / max(1, totals.num_rollouts * totals.max_tokens)
     else:
         loss = per_token.sum() / max(1, totals.num_tokens)
-    clipped_share = float(is_clipped.float().mean()) if len(raw) else 0.0
-    return PolicyLoss(loss, raw, clipped_share)
+    clipped_share = float(is_clipped.float().mean()) if num_rollouts else 0.0
+    return PolicyLoss(loss, clipped_share)
 
 
 def reference_loss(
