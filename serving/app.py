@@ -15,6 +15,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 
 from router.difficulty import StructuralHeuristic
+from router.evidence import Evidence
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.engine_log import EngineLog
@@ -22,17 +23,21 @@ from serving.engines.external import ExternalEngine, ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
 from serving.engines.machine import this_machine
 from serving.engines.supervisor import Supervisor
+from serving.escalation_file import load_escalation
 from serving.gateway.admin import Administration
 from serving.gateway.audit import AuditLog
-from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.evidence import EvidenceKeeper
 from serving.gateway.feedback import Feedback, ledger_lookup
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
+from serving.gateway.holdback import Holdback
 from serving.gateway.keys import KeyStore
 from serving.gateway.routes import model_names, operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
+from serving.gateway.shadow import Shadows
+from serving.gateway.state_file import StateFile
 from serving.gateway.steering import Steering
 from serving.ledger.database import ledger_url
 from serving.ledger.store import Ledger
@@ -40,9 +45,12 @@ from serving.registry.store import Store
 from serving.settings import Settings, TierSettings
 from serving.settings_sources import environment, secret
 from serving.telemetry.budget_series import BudgetSeries
+from serving.telemetry.escalation_series import EscalationSeries
+from serving.telemetry.evidence_series import EvidenceSeries
 from serving.telemetry.feedback_series import FeedbackSeries
 from serving.telemetry.log import LogWriter
 from serving.telemetry.metrics import Metrics
+from serving.telemetry.shadow_series import ShadowSeries
 from serving.upstream.client import UpstreamClient
 from serving.upstream.pool import Pool
 from serving.upstream.retry import RetryBudget
@@ -86,32 +94,65 @@ class Gateway:
         )
         self._budget = BudgetKeeper(
             settings.budget,
-            BudgetFile(settings.home / "budget.json"),
+            StateFile(settings.home / "budget.json"),
             BudgetSeries(self._metrics.registry),
             monotonic=time.monotonic,
+            wall_clock=time.time,
+        )
+        model = StructuralHeuristic()
+        arms = [arm.name for arm in settings.resolved_arms]
+        self._evidence = EvidenceKeeper(
+            lambda: Evidence(model.version, watched=model.watched, arms=arms),
+            self._budget,
+            StateFile(settings.home / "evidence.json"),
+            EvidenceSeries(self._metrics.registry, arms=arms),
             wall_clock=time.time,
         )
         self._feedback = Feedback(
             self._ledger,
             ledger_lookup(ledger_url(settings.ledger.url, settings.home)),
-            FeedbackSeries(self._metrics.registry, arms=[arm.name for arm in settings.resolved_arms]),
+            self._evidence,
+            FeedbackSeries(self._metrics.registry, arms=arms),
             wall_clock=time.time,
         )
+        self._shadows = Shadows(
+            settings,
+            fleet=self._fleet,
+            client=self._client,
+            ledger=self._ledger,
+            feedback=self._feedback,
+            series=ShadowSeries(self._metrics.registry, arms=arms),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+            new_id=lambda: f"shadow_{secrets.token_hex(12)}",
+            rng=random.Random(),
+        )
+        escalation = settings.router.escalation
         self.service = Service(
             settings=settings,
             fleet=self._fleet,
+            holdback=Holdback(
+                load_escalation(escalation),
+                escalation.band,
+                max_s=escalation.max_ms / 1000,
+                fleet=self._fleet,
+                series=EscalationSeries(self._metrics.registry, tiers=settings.tiers),
+                clock=time.monotonic,
+            ),
             steering=Steering(
                 RoutingPolicy(
-                    StructuralHeuristic(),
+                    model,
                     min_quality=settings.router.min_quality,
                     exploration_share=settings.router.exploration_share,
                 ),
                 self._budget,
                 Sessions(),
                 self._feedback,
+                self._evidence,
                 monotonic=time.monotonic,
                 rng=random.Random(),
             ),
+            shadows=self._shadows,
             client=self._client,
             keys=keys,
             ledger=self._ledger,
@@ -144,6 +185,7 @@ class Gateway:
             RegistryError: a tier's model is not there, or is not what was published.
         """
         await self._running.enter_async_context(self._budget)
+        await self._running.enter_async_context(self._evidence)
         await self._running.enter_async_context(self._client)
         session = await self._running.enter_async_context(aiohttp.ClientSession())
         try:
@@ -155,6 +197,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """End the engines, close every connection, and write what the ledger still holds."""
+        await self._shadows.close()
         await self._running.aclose()
         await asyncio.to_thread(self._ledger.close)
 
@@ -238,6 +281,7 @@ class Gateway:
         series = self._metrics.tier(pool.tier)
         series.in_flight.set(pool.in_flight)
         series.queue_length.set(pool.num_waiting)
+        self._shadows.pools_changed()
 
     def _application(self) -> Front:
         app = operations(
@@ -250,6 +294,7 @@ class Gateway:
         )
         administration = Administration(
             self._budget,
+            self._evidence,
             self._keys or KeyStore(self.settings.home / "keys.json"),
             asks_for_keys=self.needs_key,
             audit=AuditLog(self.settings.home / "audit.jsonl"),

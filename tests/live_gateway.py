@@ -30,27 +30,36 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from router.difficulty import StructuralHeuristic
+from router.drift import DriftConfig
+from router.escalation import EscalationModel
+from router.evidence import Evidence
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, EngineCapabilities
 from serving.gateway.admin import Administration
 from serving.gateway.audit import AuditLog
-from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.evidence import EvidenceKeeper
 from serving.gateway.feedback import Feedback, ledger_lookup
 from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
+from serving.gateway.holdback import Holdback
 from serving.gateway.keys import KeyStore
 from serving.gateway.routes import operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
+from serving.gateway.shadow import Shadows
+from serving.gateway.state_file import StateFile
 from serving.gateway.steering import Steering
 from serving.ledger.database import ledger_url
 from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Outcome
 from serving.server import http_config
 from serving.settings import Settings
 from serving.telemetry.budget_series import BudgetSeries
+from serving.telemetry.escalation_series import EscalationSeries
+from serving.telemetry.evidence_series import EvidenceSeries
 from serving.telemetry.feedback_series import FeedbackSeries
 from serving.telemetry.metrics import Metrics
+from serving.telemetry.shadow_series import ShadowSeries
 from serving.upstream.client import UpstreamClient
 from serving.upstream.pool import Pool
 from serving.upstream.retry import RetryBudget
@@ -107,6 +116,8 @@ class LiveGateway:
         retry_budget: RetryBudget | None = None,
         keys: Any = None,
         policy: RoutingPolicy | None = None,
+        drift: DriftConfig | None = None,
+        escalation: EscalationModel | None = None,
         settings: Mapping[str, Any] = {},
         **gateway: Any,
     ) -> None:
@@ -140,28 +151,61 @@ class LiveGateway:
         self._ids = count()
         self.budget = BudgetKeeper(
             self.settings.budget,
-            BudgetFile(self.settings.home / "budget.json"),
+            StateFile(self.settings.home / "budget.json"),
             BudgetSeries(self.metrics.registry),
             monotonic=time.monotonic,
+            wall_clock=time.time,
+        )
+        policy = policy or RoutingPolicy(StructuralHeuristic())
+        model, arms = policy.model, [arm.name for arm in self.settings.resolved_arms]
+        self.evidence = EvidenceKeeper(
+            lambda: Evidence(model.version, watched=model.watched, arms=arms, config=drift),
+            self.budget,
+            StateFile(self.settings.home / "evidence.json"),
+            EvidenceSeries(self.metrics.registry, arms=arms),
             wall_clock=time.time,
         )
         self.feedback = Feedback(
             self.books,  # type: ignore[arg-type]
             ledger_lookup(ledger_url(None, self.settings.home)),
-            FeedbackSeries(self.metrics.registry, arms=[arm.name for arm in self.settings.resolved_arms]),
+            self.evidence,
+            FeedbackSeries(self.metrics.registry, arms=arms),
             wall_clock=time.time,
+        )
+        band = self.settings.router.escalation
+        self.shadows = Shadows(
+            self.settings,
+            fleet=self.fleet,
+            client=self._upstream_client,
+            ledger=self.books,  # type: ignore[arg-type]
+            feedback=self.feedback,
+            series=ShadowSeries(self.metrics.registry, arms=arms),
+            monotonic=time.monotonic,
+            wall_clock=time.time,
+            new_id=lambda: f"shadow_{next(self._ids)}",
+            rng=random.Random(0),
         )
         self.service = Service(
             settings=self.settings,
             fleet=self.fleet,
+            holdback=Holdback(
+                escalation or EscalationModel(()),
+                band.band,
+                max_s=band.max_ms / 1000,
+                fleet=self.fleet,
+                series=EscalationSeries(self.metrics.registry, tiers=self.settings.tiers),
+                clock=time.monotonic,
+            ),
             steering=Steering(
-                policy or RoutingPolicy(StructuralHeuristic()),
+                policy,
                 self.budget,
                 Sessions(),
                 self.feedback,
+                self.evidence,
                 monotonic=time.monotonic,
                 rng=random.Random(0),
             ),
+            shadows=self.shadows,
             client=self._upstream_client,
             keys=keys,
             ledger=self.books,  # type: ignore[arg-type]
@@ -187,6 +231,7 @@ class LiveGateway:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.shadows.close()
         await self._stack.aclose()
 
     def add_replica(self, tier: str, url: str) -> None:
@@ -224,7 +269,8 @@ class LiveGateway:
     def is_idle(self) -> bool:
         """Whether every gauge is at zero, every permit free, and no request open."""
         in_flight = sum(tier.pool.in_flight + tier.pool.num_waiting for tier in self.fleet)
-        return not in_flight and not self.service.num_running and not any(map(self.gauge, GAUGES))
+        num_running = self.service.num_running + self.shadows.num_running
+        return not in_flight and not num_running and not any(map(self.gauge, GAUGES))
 
     async def until(self, claim: Callable[[], object], timeout_s: float = 5.0) -> None:
         """Wait for `claim` to hold."""
@@ -258,6 +304,7 @@ class LiveGateway:
         series = self.metrics.tier(pool.tier)
         series.in_flight.set(pool.in_flight)
         series.queue_length.set(pool.num_waiting)
+        self.shadows.pools_changed()
 
     def _application(self) -> Front:
         app = operations(
@@ -270,6 +317,7 @@ class LiveGateway:
         )
         administration = Administration(
             self.budget,
+            self.evidence,
             self._keys or KeyStore(self.settings.home / "keys.json"),
             asks_for_keys=self._keys is not None,
             audit=AuditLog(self.settings.home / "audit.jsonl"),

@@ -30,8 +30,8 @@ from router.request import RequestView
 from serving.commands.budget import UNITS
 from serving.commands.options import add_settings_options, settings_from
 from serving.gateway.arms import arms_of
-from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.state_file import StateFile
 from serving.settings import Settings
 from serving.settings_sources import SettingsError
 from serving.telemetry.budget_series import BudgetSeries
@@ -121,7 +121,7 @@ def pricing_of(settings: Settings, price_of_compute: float | None) -> Pricing:
     """What compute costs: as a gateway on the same home saved it last, or as configured; or at a given λ."""
     keeper = BudgetKeeper(
         settings.budget,
-        BudgetFile(settings.home / "budget.json"),
+        StateFile(settings.home / "budget.json"),
         BudgetSeries(CollectorRegistry()),
         monotonic=time.monotonic,
         wall_clock=time.time,

@@ -12,7 +12,9 @@ from router.decision import Decision
 from router.offer import Spend
 from router.request import RequestView
 from serving.gateway.fleet import Tier
+from serving.gateway.holdback import ESCALATED
 from serving.gateway.protocols.base import AnswerReader
+from serving.gateway.shadow_request import Drawn
 from serving.gateway.steering import Course
 from serving.ledger.records import AttemptRecord, DecisionRecord, Outcome
 
@@ -63,6 +65,8 @@ class Account:
     """What all attempts took; None until the request has ended, or where it came to none."""
     course: Course | None = None
     """None until the request is understood."""
+    drawn: Drawn | None = None
+    """For a shadow run; None for most."""
     status: int = 500
     error_code: str | None = None
 
@@ -75,6 +79,11 @@ class Account:
             ended = now()
             self.attempts.append(self._record(entry, ended))
             self.engine_seconds += 0.0 if entry.leased is None else ended - entry.leased
+
+    @property
+    def has_escalated(self) -> bool:
+        """Whether an attempt was given up for a stronger arm's."""
+        return any(attempt.error == ESCALATED for attempt in self.attempts)
 
     @property
     def cost(self) -> float:
@@ -104,9 +113,9 @@ class Account:
         return None if moment is None else moment - self.arrived
 
     def _cost(self, entry: AttemptEntry) -> float:
-        """By usage; of a stream that ended before its usage came, by what was seen; else nothing."""
+        """By usage; of a stream that ended before its usage came, by what came of it; else nothing."""
         usage = entry.reader.usage
-        if usage.prompt_tokens is None and entry.first_token is None:
+        if usage.prompt_tokens is None and not entry.reader.num_tokens:
             return 0.0
         estimate = self.view.num_input_tokens if self.view else 0.0
         prompt = usage.prompt_tokens if usage.prompt_tokens is not None else estimate
@@ -163,6 +172,7 @@ def _candidates(decision: Decision) -> str:
             {
                 "arm": candidate.arm,
                 "p": candidate.success_probability,
+                "raw": candidate.model_probability,
                 "weighed": candidate.weighed_probability,
                 "cost": candidate.expected.cost,
                 "seconds": candidate.expected.engine_seconds,

@@ -1,4 +1,4 @@
-"""What an operator asks of a running gateway: `GET` and `PUT /admin/budget`.
+"""What an operator asks of a running gateway: `GET` and `PUT /admin/budget`, `GET /admin/evidence`.
 
 Changing anything takes an admin key (`tierwise keys create NAME --admin`), on loopback too: whoever can reach the port
 is not the operator yet. Without such a key nothing can be changed. Looking is open where the API itself is, and takes
@@ -24,17 +24,20 @@ from serving.budget_settings import BudgetSettings
 from serving.gateway.audit import AuditLog
 from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.errors import ApiError, invalid, unauthorized
+from serving.gateway.evidence import EvidenceKeeper
 from serving.gateway.json_request import read_object
 from serving.gateway.keys import KeyStore, presented_key
 
 BUDGET_PATH: Final = "/admin/budget"
+EVIDENCE_PATH: Final = "/admin/evidence"
 
 
 class Administration:
-    """The budget as an operator sees and changes it.
+    """The budget as an operator sees and changes it, and the evidence to see.
 
     Args:
         budget: what is looked at and changed.
+        evidence: what is looked at.
         keys: the key store, whether or not the API asks for keys.
         asks_for_keys: whether it does.
         audit: where changes are written down.
@@ -44,6 +47,7 @@ class Administration:
     def __init__(
         self,
         budget: BudgetKeeper,
+        evidence: EvidenceKeeper,
         keys: KeyStore,
         *,
         asks_for_keys: bool,
@@ -51,6 +55,7 @@ class Administration:
         wall_clock: Callable[[], float],
     ) -> None:
         self._budget = budget
+        self._evidence = evidence
         self._keys = keys
         self._asks_for_keys = asks_for_keys
         self._audit = audit
@@ -65,6 +70,12 @@ class Administration:
             if self._asks_for_keys:
                 self._administrator(request)
             return JSONResponse(self.shown())
+
+        @app.get(EVIDENCE_PATH)
+        async def show_evidence(request: Request) -> JSONResponse:
+            if self._asks_for_keys:
+                self._administrator(request)
+            return JSONResponse(self._evidence.shown())
 
         @app.put(BUDGET_PATH)
         async def change(request: Request) -> JSONResponse:

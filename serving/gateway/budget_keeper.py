@@ -11,12 +11,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
-from router.budget import BudgetController, BudgetState, StateMismatchError
+from router.budget import MIN_REQUESTS_PER_SECOND, BudgetController, BudgetState, StateMismatchError
+from router.budget_config import CONSERVATIVE_ALLOWANCE, Mode
 from router.decision import Decision
 from router.offer import Spend
 from router.pricing import Pricing
 from serving.budget_settings import BudgetSettings
-from serving.gateway.budget_file import BudgetFile
+from serving.gateway.state_file import StateFile
 from serving.telemetry.budget_series import BudgetSeries
 
 TICK_S: Final = 1.0
@@ -42,7 +43,7 @@ class BudgetKeeper:
     def __init__(
         self,
         configured: BudgetSettings,
-        file: BudgetFile,
+        file: StateFile,
         series: BudgetSeries,
         *,
         monotonic: Callable[[], float],
@@ -59,6 +60,7 @@ class BudgetKeeper:
         self._controller = self._new_controller()
         self._is_saved = True
         self._ticking: asyncio.Task[None]
+        self._is_conservative = False
         self._restore()
         self._settle()
 
@@ -86,6 +88,24 @@ class BudgetKeeper:
         """What compute costs now."""
         return self._pricing
 
+    @property
+    def target_per_request(self) -> float | None:
+        """What a request may take on average; None where the controller holds nothing."""
+        state = self.state
+        if state is None or state.mode is not Mode.AUTO:
+            return None
+        if not state.metric.is_per_hour:
+            return state.target
+        return state.target / 3600 / max(state.requests_per_second, MIN_REQUESTS_PER_SECOND)
+
+    def set_conservative(self, is_conservative: bool) -> None:
+        """Whether forecasts are in doubt: the target is raised, or, where nothing is held, λ lowered."""
+        if self._controller is not None:
+            self._controller.set_conservative(is_conservative)
+        if is_conservative is not self._is_conservative:
+            self._is_conservative, self._is_saved = is_conservative, False
+            self.tick()
+
     def change(self, terms: BudgetSettings) -> None:
         """Put other terms in force, at once. λ goes on from where it is, where it still means the same."""
         config = terms.config()
@@ -94,6 +114,8 @@ class BudgetKeeper:
             self._controller = self._new_controller()
         else:
             self._controller.configure(config)
+        if self._controller is not None:
+            self._controller.set_conservative(self._is_conservative)
         if before.metric is not terms.metric:
             self._series.forget()
         self._is_saved = False
@@ -147,11 +169,14 @@ class BudgetKeeper:
     def _settle(self) -> None:
         """Make what the controller says the price of the next requests, and show it."""
         state = self.state
+        usual = self._terms.initial_price if state is None else state.price_of_compute
+        is_lowered = self._is_conservative and state is None
         self._pricing = Pricing(
-            price_of_compute=self._terms.initial_price if state is None else state.price_of_compute,
+            price_of_compute=usual / CONSERVATIVE_ALLOWANCE if is_lowered else usual,
             metric=self._terms.metric,
             engine_seconds=self._engine_seconds,
             spread=0.0 if state is None else state.spread,
+            undoubted_price_of_compute=usual if is_lowered else None,
         )
         self._series.show(
             self._terms.metric,

@@ -13,13 +13,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 from sqlalchemy.engine import URL
 
 from router.decision import Decision
+from router.evidence import Grade
 from serving.gateway.errors import ApiError, invalid
+from serving.gateway.evidence import EvidenceKeeper
 from serving.gateway.grades import Grades
 from serving.gateway.json_request import read_object
 from serving.gateway.recent import Recent
@@ -46,6 +49,8 @@ class Graded:
     """None where the request ended before one was chosen."""
     tier: str | None
     success_probability: float
+    model_probability: float
+    """Before recalibration."""
     propensity: float
     artifact_version: str
 
@@ -75,6 +80,7 @@ class Feedback:
     Args:
         ledger: where grades are written to.
         look_up: finds a request that is not remembered; None where nobody knows it.
+        evidence: is told of each.
         series: the metrics.
         wall_clock: Unix time.
     """
@@ -83,12 +89,14 @@ class Feedback:
         self,
         ledger: Ledger,
         look_up: Callable[[str], Awaitable[Graded | None]],
+        evidence: EvidenceKeeper,
         series: FeedbackSeries,
         *,
         wall_clock: Callable[[], float],
     ) -> None:
         self._ledger = ledger
         self._look_up = look_up
+        self._evidence = evidence
         self._series = series
         self._wall_clock = wall_clock
         self._grades = Grades(series)
@@ -115,6 +123,7 @@ class Feedback:
             decision.arm,
             decision.tier,
             decision.success_probability,
+            decision.chosen.model_probability,
             decision.propensity,
             decision.artifact_version,
         )
@@ -137,12 +146,17 @@ class Feedback:
                 f"The request {body.request_id!r} ended before an arm was chosen: there is nothing to grade."
             )
             raise ApiError(409, message, param="request_id", code="not_answered")
+        return self.grade(body.request_id, graded, source=body.source, score=body.grade)
+
+    def grade(self, request_id: str, graded: Graded, *, source: str, score: float) -> FeedbackRecord:
+        """Record a grade of a request for which an arm was chosen."""
+        assert graded.arm is not None and graded.tier is not None, "there is an answer to grade"
         record = FeedbackRecord(
-            request_id=body.request_id,
+            request_id=request_id,
             recorded_at=self._wall_clock(),
-            key=key,
-            source=body.source,
-            score=body.grade,
+            key=graded.key,
+            source=source,
+            score=score,
             arm=graded.arm,
             tier=graded.tier,
             success_probability=graded.success_probability,
@@ -151,6 +165,13 @@ class Feedback:
         )
         self._ledger.record_feedback(record)
         self._series.taken(record.arm, record.source)
+        heard = Grade(
+            arm=record.arm,
+            model_probability=graded.model_probability,
+            probability=graded.success_probability,
+            success=score,
+        )
+        self._evidence.graded(request_id, graded.artifact_version, heard)
         self._grades.take(
             record.arm, record.request_id, probability=record.success_probability, score=record.score
         )
@@ -167,7 +188,7 @@ def ledger_lookup(url: URL) -> Callable[[str], Awaitable[Graded | None]]:
             return None
         with open_for_reading(url) as connection:
             row = decided_request(connection, request_id)
-        return None if row is None else Graded(**row)
+        return None if row is None else _graded(row)
 
     async def look_up(request_id: str) -> Graded | None:
         async with permits:
@@ -179,6 +200,21 @@ def ledger_lookup(url: URL) -> Callable[[str], Awaitable[Graded | None]]:
                 raise ApiError(503, message, code="ledger_unavailable", retry_after_s=5.0) from None
 
     return look_up
+
+
+def _graded(row: Mapping[str, Any]) -> Graded:
+    """A row of the ledger; where it does not say what the model itself said, nothing had bent it."""
+    told = orjson.loads(row["candidates"])
+    raw = next((each.get("raw") for each in told if each["arm"] == row["arm"]), None)
+    return Graded(
+        key=row["key"],
+        arm=row["arm"],
+        tier=row["tier"],
+        success_probability=row["success_probability"],
+        model_probability=row["success_probability"] if raw is None else raw,
+        propensity=row["propensity"],
+        artifact_version=row["artifact_version"],
+    )
 
 
 def _parsed(members: Mapping[str, Any]) -> _Body:

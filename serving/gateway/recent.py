@@ -20,6 +20,9 @@ class Recent(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
     def get(self, key: Key) -> Value | None:
         """The entry, which counts as used; None where there is none."""
         if key not in self._entries:

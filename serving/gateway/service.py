@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from router.decision import Decision
 from router.request import RequestView
 from serving.gateway.account import Account
 from serving.gateway.answer_headers import answer_headers
@@ -16,9 +17,11 @@ from serving.gateway.chooser import Chooser, Failures
 from serving.gateway.errors import ApiError, internal, unauthorized
 from serving.gateway.exchange import ClientDisconnectedError, Exchange
 from serving.gateway.fleet import Fleet
+from serving.gateway.holdback import EscalatedError, Holdback
 from serving.gateway.keys import KeyStore, presented_key
 from serving.gateway.levers import read_levers, request_id_of
 from serving.gateway.protocols.base import ProtocolAdapter
+from serving.gateway.shadow import Shadows
 from serving.gateway.steering import Steering
 from serving.ledger.store import Ledger
 from serving.settings import Settings
@@ -39,6 +42,8 @@ class Service:
         settings: Settings,
         fleet: Fleet,
         steering: Steering,
+        shadows: Shadows,
+        holdback: Holdback,
         client: UpstreamClient,
         keys: KeyStore | None,
         ledger: Ledger,
@@ -52,9 +57,11 @@ class Service:
         self._settings = settings
         self._fleet = fleet
         self._steering = steering
+        self._shadows = shadows
         self._chooser = Chooser(
             fleet, settings=settings.gateway, retry_budget=retry_budget, monotonic=monotonic
         )
+        self._holdback = holdback
         self._client = client
         self._keys = keys
         self._ledger = ledger
@@ -120,6 +127,7 @@ class Service:
         account.view, account.model = view, view.model
         account.is_streaming = adapter.is_streaming(fields)
         view = self._chooser.resolve(view)
+        account.drawn = self._shadows.draw(adapter, exchange, raw, fields, view)
         async with exchange.cancelled_on_disconnect():
             await self._attempt_until_answered(adapter, exchange, account, raw, fields, view)
 
@@ -148,20 +156,31 @@ class Service:
         fields: Mapping[str, Any],
         view: RequestView,
     ) -> None:
-        """Decide and attempt; and again without what has failed, while nothing is sent and the budget allows."""
+        """Decide and attempt; and again without what has failed, while nothing is sent and the budget allows.
+
+        An attempt that is held back may end in another, of a stronger arm: that is no failure, and happens once.
+        """
         attempt = Attempt(exchange, account, self._client, self._metrics, self._monotonic)
         account.course = course = self._steering.course(account.request_id, view, account.key)
         failures = Failures()
         self._retry_budget.note_request(account.arrived)
+        escalated: Decision | None = None
         while True:
-            account.decision = decision = await self._chooser.decide(course, failures)
+            decision = escalated or await self._chooser.decide(course, failures)
+            account.decision = decision
             course.follow(decision)
             self._metrics.decided(decision.arm, decision.reason)
-            forward = adapter.forward(raw, fields, self._chooser.target(view, decision))
+            hold = None if account.has_escalated else self._holdback.plan(view, decision)
+            target = self._chooser.target(view, decision, wants_first_tokens=hold is not None)
+            forward = adapter.forward(raw, fields, target)
+            trial = self._holdback.trial(hold, decision, forward.tap, is_streaming=account.is_streaming)
+            tier = self._fleet[decision.tier]
             try:
-                return await attempt.run(decision, self._fleet[decision.tier], forward, failures.replicas)
+                return await attempt.run(decision, tier, forward, failures.replicas, trial)
+            except EscalatedError as end:
+                escalated = end.decision
             except AttemptFailedError as failure:
-                failures = failures.after(failure)
+                failures, escalated = failures.after(failure), None
 
     async def _tell(self, error: ApiError, exchange: Exchange, account: Account) -> None:
         """Send an error: as the answer, or as the last event of a stream that has begun."""
@@ -195,6 +214,7 @@ class Service:
             seconds=ended - account.arrived,
         )
         self._log.request(record, account.attempts)
+        self._shadows.answered(account)
 
 
 def _shutting_down() -> ApiError:

@@ -105,7 +105,7 @@ def tail(connection: Connection, num_requests: int, *, after_id: int = 0) -> lis
 
 def decided_request(connection: Connection, request_id: str) -> dict[str, Any] | None:
     """Who made a request and what was decided about it; of several of one id the latest, None where there is none."""
-    columns = ("key", "arm", "tier", "success_probability", "propensity", "artifact_version")
+    columns = ("key", "arm", "tier", "success_probability", "propensity", "artifact_version", "candidates")
     query = (
         select(*(decisions.c[name] for name in columns))
         .where(decisions.c.request_id == request_id)

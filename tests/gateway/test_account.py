@@ -159,6 +159,7 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
                 weighed_probability=0.25,
                 expected=Spend(cost=0.0001, engine_seconds=1.5, full_share=0.0),
                 excluded=Exclusion.UNAVAILABLE,
+                raw_probability=0.75,
             ),
         ),
         offer=Offer(
@@ -186,6 +187,7 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
         {
             "arm": "full",
             "p": 0.91239,
+            "raw": 0.91239,
             "weighed": 0.91239,
             "cost": 0.001,
             "seconds": 0.0,
@@ -196,6 +198,7 @@ def test_the_prompt_is_stored_only_where_asked_for(account: Account, store_promp
         {
             "arm": "fast",
             "p": 0.5,
+            "raw": 0.75,
             "weighed": 0.25,
             "cost": 0.0001,
             "seconds": 1.5,

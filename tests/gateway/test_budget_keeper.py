@@ -22,8 +22,8 @@ from router.pricing import Draws
 from router.request import RequestView
 from serving.budget_settings import BudgetSettings
 from serving.gateway import budget_keeper
-from serving.gateway.budget_file import BudgetFile
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.state_file import StateFile
 from serving.telemetry.budget_series import BudgetSeries
 
 SHARE = BudgetSettings(metric=Metric.FULL_SHARE, target=0.3)
@@ -72,7 +72,7 @@ class Bench:
         self.registry = CollectorRegistry()
         self.keeper = BudgetKeeper(
             settings,
-            BudgetFile(home / "budget.json"),
+            StateFile(home / "budget.json"),
             BudgetSeries(self.registry),
             monotonic=lambda: self.clocks.monotonic,
             wall_clock=lambda: self.clocks.wall,
@@ -236,7 +236,7 @@ def test_a_damaged_state_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFi
     bench = Bench(tmp_path)
     bench.run(30)
     bench.save()
-    file = BudgetFile(tmp_path / "budget.json")
+    file = StateFile(tmp_path / "budget.json")
     saved = file.read()
     assert saved is not None
     damages: list[dict[str, Any]] = [

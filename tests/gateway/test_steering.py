@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from router.budget import BudgetState
+from router.policy import POLICY_VERSION
 from tests.fakes import MockUpstream, Script
 from tests.live_gateway import LiveGateway
 
@@ -48,7 +49,7 @@ async def test_a_decision_records_its_own_price() -> None:
         assert (decision.metric, decision.propensity, decision.policy_version) == (
             "full_share",
             1.0,
-            "value-2",
+            POLICY_VERSION,
         )
         full = next(told for told in json.loads(decision.candidates) if told["arm"] == "full")
         assert full["full"] == 1.0

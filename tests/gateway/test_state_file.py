@@ -1,4 +1,4 @@
-"""The budget's file: what is read is what was written, or nothing."""
+"""The file of a state: what is read is what was written, or nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.gateway.budget_file import BudgetFile
+from serving.gateway.state_file import StateFile
 
 SAVED = {
     "saved_at": 1.5,
@@ -17,7 +17,7 @@ SAVED = {
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     """To the last digit, also in a directory that was not there; the latest write counts."""
-    file = BudgetFile(tmp_path / "home" / "budget.json")
+    file = StateFile(tmp_path / "home" / "budget.json")
     assert file.read() is None
     file.write({})
     file.write(SAVED)
@@ -27,7 +27,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_a_file_that_was_touched_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Cut short at any byte, or with one digit changed, it is damaged, and the log says so; nothing is raised."""
     path = tmp_path / "budget.json"
-    file = BudgetFile(path)
+    file = StateFile(path)
     file.write(SAVED)
     whole = path.read_bytes().rstrip()
     for size in range(len(whole)):
@@ -50,7 +50,7 @@ def test_a_directory_in_its_place_is_no_crash(tmp_path: Path, caplog: pytest.Log
     """What cannot be read or written is said once, and again after it has worked in between."""
     path = tmp_path / "budget.json"
     path.mkdir()
-    file = BudgetFile(path)
+    file = StateFile(path)
     assert file.read() is None
     for _ in range(3):
         file.write(SAVED)

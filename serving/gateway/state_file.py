@@ -1,4 +1,4 @@
-"""The budget's state on the disk: written whole, and read back only where it is what was written."""
+"""What outlives a restart, on the disk: written whole, and read back only where it is what was written."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FORMAT: Final = 1
 _log = logging.getLogger(__name__)
 
 
-class BudgetFile:
-    """`<home>/budget.json`.
+class StateFile:
+    """`<home>/budget.json` or `<home>/evidence.json`.
 
     Args:
-        path: of the file; its directory is made with the first write.
+        path: of the file; its directory is made with the first write. The log calls the state by its stem.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class BudgetFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _log.warning("the budget's state cannot be read and begins anew: %s", error)
+            _log.warning("the state of the %s cannot be read and begins anew: %s", self._path.stem, error)
             return None
         try:
             file = orjson.loads(data)
@@ -45,7 +45,7 @@ class BudgetFile:
         except (ValueError, TypeError, KeyError):
             is_whole = False
         if not is_whole:
-            _log.warning("%s is damaged or of another version; the budget begins anew", self._path)
+            _log.warning("%s is damaged or of another version; what it holds begins anew", self._path)
             return None
         assert isinstance(saved, dict), "only dictionaries are written"
         return saved
@@ -60,7 +60,7 @@ class BudgetFile:
                 write_atomically(self._path, data)
         except OSError as error:
             if str(error) != self._fault:
-                _log.error("the budget's state is not saved: %s", error)
+                _log.error("the state of the %s is not saved: %s", self._path.stem, error)
             self._fault = str(error)
         else:
             self._fault = ""
