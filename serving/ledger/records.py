@@ -93,7 +93,7 @@ class FeedbackRecord:
     success_probability: float
     """What was forecast of the arm."""
     propensity: float
-    """The chance that the arm was chosen."""
+    """The chance that the arm was chosen; where a shadow run says so, the chance of a run that grades this arm."""
     artifact_version: str
 
 
