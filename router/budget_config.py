@@ -24,6 +24,8 @@ class Mode(StrEnum):
     """The configuration."""
 
 
+SPREAD: Final = 0.1
+"""The band of λ, by default."""
 CONSERVATIVE_ALLOWANCE: Final = 1.5
 """What doubt about all forecasts may take: the target times this; where nothing is held, λ is divided by it."""
 
@@ -55,7 +57,7 @@ class BudgetConfig:
     """The debt moves the target of a request by no more than this share of it."""
     max_log_step_per_s: float = 0.2
     """How far ln λ may move in a second."""
-    spread: float = 0.1
+    spread: float = SPREAD
     """Relative width of the band from which each request draws its λ (`router.staircase.banded`)."""
 
     def __post_init__(self) -> None:

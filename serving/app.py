@@ -14,8 +14,7 @@ from importlib.metadata import version
 import aiohttp
 from prometheus_client import CollectorRegistry
 
-from router.difficulty import StructuralHeuristic
-from router.evidence import Evidence
+from router.evidence import NOTHING_KNOWN, Evidence, known_of
 from router.policy import RoutingPolicy
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.engine_log import EngineLog
@@ -33,12 +32,14 @@ from serving.gateway.fleet import Fleet
 from serving.gateway.front import Front
 from serving.gateway.holdback import Holdback
 from serving.gateway.keys import KeyStore
+from serving.gateway.router_artifact import load_difficulty
 from serving.gateway.routes import model_names, operations
 from serving.gateway.service import Service
 from serving.gateway.session import Sessions
 from serving.gateway.shadow import Shadows
 from serving.gateway.state_file import StateFile
 from serving.gateway.steering import Steering
+from serving.gateway.whatif import Hindsights
 from serving.ledger.database import ledger_url
 from serving.ledger.store import Ledger
 from serving.registry.store import Store
@@ -99,10 +100,14 @@ class Gateway:
             monotonic=time.monotonic,
             wall_clock=time.time,
         )
-        model = StructuralHeuristic()
+        difficulty = load_difficulty(settings, Store(settings.home / "registry"))
+        on_progress(f"router: {difficulty.told}")
+        self._metrics.series.router_info.labels(difficulty.model.version).set(1)
+        model, header = difficulty.model, difficulty.header
+        known = NOTHING_KNOWN if header is None else known_of(header)
         arms = [arm.name for arm in settings.resolved_arms]
         self._evidence = EvidenceKeeper(
-            lambda: Evidence(model.version, watched=model.watched, arms=arms),
+            lambda: Evidence(model.version, watched=model.watched, arms=arms, known=known),
             self._budget,
             StateFile(settings.home / "evidence.json"),
             EvidenceSeries(self._metrics.registry, arms=arms),
@@ -301,6 +306,10 @@ class Gateway:
             wall_clock=time.time,
         )
         administration.add_to(app)
+        hindsights = Hindsights(
+            ledger_url(self.settings.ledger.url, self.settings.home), wall_clock=time.time
+        )
+        hindsights.add_to(app, administration.administrator)
         self._feedback.add_to(app, lambda request: self.service.authenticate(request.headers))
         return Front(self.service, app, _new_id)
 

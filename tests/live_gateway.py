@@ -50,6 +50,7 @@ from serving.gateway.session import Sessions
 from serving.gateway.shadow import Shadows
 from serving.gateway.state_file import StateFile
 from serving.gateway.steering import Steering
+from serving.gateway.whatif import Hindsights
 from serving.ledger.database import ledger_url
 from serving.ledger.records import AttemptRecord, DecisionRecord, FeedbackRecord, Outcome
 from serving.server import http_config
@@ -324,6 +325,8 @@ class LiveGateway:
             wall_clock=time.time,
         )
         administration.add_to(app)
+        hindsights = Hindsights(ledger_url(None, self.settings.home), wall_clock=time.time)
+        hindsights.add_to(app, administration.administrator)
         self.feedback.add_to(app, lambda request: self.service.authenticate(request.headers))
         return Front(self.service, app, self._new_id)
 

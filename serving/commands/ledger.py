@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
-from datetime import datetime
 
 from sqlalchemy.engine import URL
 
@@ -15,6 +13,7 @@ from serving.commands import ledger_views as views
 from serving.commands.options import add_settings_options, settings_from
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading, tail
+from serving.ledger.span import moment
 from serving.ledger.summary import summarize
 from serving.settings_sources import SettingsError
 
@@ -49,9 +48,6 @@ examples:
   tierwise ledger summary --since 2026-01-31T09:00 --json | jq .total.cost
 """,
 }
-
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def main(argv: list[str]) -> int:
@@ -126,14 +122,10 @@ def show_summary(args: argparse.Namespace, url: URL) -> int:
 
 def since(text: str) -> float:
     """Unix time of `30m`, `1h`, `7d` ago, or of an ISO date and time (local where it names no zone)."""
-    if match := _SPAN.fullmatch(text):
-        return time.time() - float(match[1]) * _UNIT_S[match[2]]
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no span or time; write 30m, 1h, 7d or 2026-01-31T09:00"
-        ) from None
+        return moment(text, now=time.time())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _count(text: str) -> int:

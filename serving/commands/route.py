@@ -14,8 +14,14 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "serving.commands.route_escalation",
         "say whether holding doubtful answers back pays",
     ),
+    "evaluate": (
+        "serving.commands.route_evaluate",
+        "say how good a difficulty model is on outcomes it has not seen",
+    ),
     "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
+    "fit": ("serving.commands.route_fit", "fit the difficulty model on outcomes; write or publish it"),
     "simulate": ("serving.commands.route_simulate", "see how a budget would be held, in virtual time"),
+    "whatif": ("serving.commands.route_whatif", "say what another target would have cost, and lost"),
 }
 
 

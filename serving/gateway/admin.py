@@ -68,18 +68,18 @@ class Administration:
         @app.get(BUDGET_PATH)
         async def show(request: Request) -> JSONResponse:
             if self._asks_for_keys:
-                self._administrator(request)
+                self.administrator(request)
             return JSONResponse(self.shown())
 
         @app.get(EVIDENCE_PATH)
         async def show_evidence(request: Request) -> JSONResponse:
             if self._asks_for_keys:
-                self._administrator(request)
+                self.administrator(request)
             return JSONResponse(self._evidence.shown())
 
         @app.put(BUDGET_PATH)
         async def change(request: Request) -> JSONResponse:
-            by = self._administrator(request)
+            by = self.administrator(request)
             await self.change(await read_object(request), by=by)
             return JSONResponse(self.shown())
 
@@ -119,8 +119,12 @@ class Administration:
             self._budget.change(terms)
             await self._budget.save()
 
-    def _administrator(self, request: Request) -> str:
-        """The name of the admin key that the request carries."""
+    def administrator(self, request: Request) -> str:
+        """The name of the admin key that the request carries.
+
+        Raises:
+            ApiError: 401 or 403, where it carries none.
+        """
         presented = presented_key(request.headers)
         record = self._keys.verify(presented)
         if record is not None and record.is_admin:
