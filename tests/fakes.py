@@ -24,7 +24,7 @@ import struct
 import time
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Self, cast
@@ -69,6 +69,8 @@ class Script:
     prompt_tokens: int = 7
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Vendor members, added to every chunk or to the whole answer."""
+    margins: tuple[float, ...] = ()
+    """By how much each token beats the next likeliest, for chats that ask for log-probabilities; the last holds on."""
 
     status: int = 200
     error: Mapping[str, Any] | None = None
@@ -471,6 +473,7 @@ class _Frames:
         for index in range(self._request.get("n") or 1):
             delta = {"content": token} if number else {"role": "assistant", "content": token}
             said = {"delta": delta} if self._is_chat else {"text": token}
+            said |= _logprobs(self._script, self._request, [number])
             yield self._chunk([{"index": index, **said, "finish_reason": None}])
 
     def tail(self) -> Iterator[bytes]:
@@ -490,6 +493,18 @@ class _Frames:
     def _chunk(self, choices: list[dict[str, Any]], **members: Any) -> bytes:
         # Non-ASCII text stays as it is, so that characters of several bytes can be split.
         return self.encode(json.dumps({**self._base, "choices": choices, **members}, ensure_ascii=False))
+
+
+def _logprobs(script: Script, request: Mapping[str, Any], numbers: Iterable[int]) -> dict[str, Any]:
+    """The member of a choice that tells the log-probabilities of these tokens, where it is asked for and scripted."""
+    if not (script.margins and request.get("logprobs")):
+        return {}
+    content = []
+    for number in numbers:
+        second = -0.1 - script.margins[min(number, len(script.margins) - 1)]
+        top = [{"token": script.tokens[number], "logprob": -0.1}, {"token": "?", "logprob": second}]
+        content.append({**top[0], "bytes": [], "top_logprobs": top[: request.get("top_logprobs", 0)]})
+    return {"logprobs": {"content": content}}
 
 
 def _usage(script: Script, *, responses: bool = False) -> dict[str, int]:
@@ -517,6 +532,7 @@ def _answer_members(script: Script, seen: Seen) -> dict[str, Any] | None:
     match seen.path:
         case "/v1/chat/completions":
             said: dict[str, Any] = {"message": {"role": "assistant", "content": text}}
+            said |= _logprobs(script, seen.json, range(len(script.tokens)))
         case "/v1/completions":
             said = {"text": text}
         case "/v1/embeddings":

@@ -34,8 +34,8 @@ def print_reports(reports: Sequence[EscalationReport], *, first: str, next: str,
         )
     out = console()
     out.print(
-        f"{num_prompts} prompts. Success gained, in points of 100, by escalating from {first} to {next} over predicting "
-        "alone, at equal expense: so far of the way from the first arm always to the next always. * is beyond chance."
+        f"{num_prompts} prompts. Success gained, in points of 100, by escalating "
+        f"from {first} to {next} over predicting alone, at equal expense: so far of the way from one always to the other. * is beyond chance."
     )
     out.print(table)
     out.print(
