@@ -1,0 +1,191 @@
+"""A recipe: all that a run is, in one TOML file. Same recipe, same base, same machine kind: same weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from serving.engines.base import SettingsNode
+from train.losses import Objective
+
+RECIPES: Path = Path(__file__).with_name("recipes")
+"""The shipped ones, each `<name>.toml`."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class RecipeError(Exception):
+    """A recipe cannot be read, or asks for what cannot be; the message names the remedy."""
+
+
+class ScratchSettings(SettingsNode):
+    """A small Llama with random weights and a vocabulary of characters: learns in minutes, proves the loop."""
+
+    type: Literal["scratch"]
+    num_layers: int = Field(4, ge=1)
+    width: int = Field(128, ge=16)
+    num_heads: int = Field(4, ge=1)
+    max_tokens: int = Field(256, ge=16)
+    """Context."""
+
+
+class BaseSettings(SettingsNode):
+    """A base or a policy of the registry, or a directory in Hugging Face's form."""
+
+    type: Literal["artifact"]
+    source: str = "smollm2"
+
+
+class AdaptSettings(SettingsNode):
+    """Which weights move."""
+
+    method: Literal["all", "top_layers", "lora"] = "top_layers"
+    num_layers: int = Field(10, ge=1)
+    """Of `top_layers`: the last so many. Gradients stop below them."""
+    rank: int = Field(16, ge=1)
+    """Of `lora`."""
+    alpha: float = Field(32.0, gt=0)
+
+
+class DomainSettings(SettingsNode):
+    """A domain of the run."""
+
+    name: str
+    levels: tuple[int, ...] = (0, 1)
+    """The curriculum moves among them."""
+    weight: float = Field(1.0, gt=0)
+    max_answer_tokens: int | None = Field(None, gt=0)
+    """The item's own where absent."""
+
+
+class SftSettings(SettingsNode):
+    """Learning reference answers by heart, so that there is something to reinforce."""
+
+    num_steps: int = Field(60, ge=0)
+    items_per_step: int = Field(14, ge=1)
+    learning_rate: float = Field(2e-4, gt=0)
+    num_warmup_steps: int = Field(5, ge=0)
+
+
+class SetbackSettings(SettingsNode):
+    """Second tries on the policy's own failures (`train.setbacks`)."""
+
+    share: Share = 0.0
+    """Of a step's groups: at most so many are second tries."""
+    wrong_to_right: float = Field(1.0, ge=0)
+    right_to_wrong: float = Field(1.0, ge=0)
+
+
+class ConflictSettings(SettingsNode):
+    """Projection of domains' gradients where they oppose (`train.conflict`)."""
+
+    is_measured: bool = False
+    cosine: float = Field(-0.1, ge=-1, le=0)
+    """Smoothed cosines below it are a conflict."""
+    is_projected: bool = False
+
+
+class RlSettings(SettingsNode):
+    """Reinforcement."""
+
+    num_steps: int = Field(100, ge=0)
+    groups_per_step: int = Field(8, ge=1)
+    rollouts_per_group: int = Field(8, ge=2)
+    temperature: float = Field(1.0, gt=0)
+    objective: Objective = Objective.DR_GRPO
+    clip_low: float = Field(0.2, ge=0, lt=1)
+    clip_high: float = Field(0.28, ge=0)
+    learning_rate: float = Field(1e-5, gt=0)
+    num_warmup_steps: int = Field(5, ge=0)
+    reference_weight: float = Field(0.0, ge=0)
+    reference_reset_steps: int | None = Field(None, gt=0)
+    """The reference becomes the policy as it is, every so many steps; absent: never."""
+    entropy_band: tuple[float, float] | None = None
+    """Nats a token."""
+    is_scaled_by_domain: bool = True
+    curriculum: Literal["learnability", "uniform"] = "learnability"
+    exploration: Literal["fixed", "active"] = "fixed"
+    """`active`: temperature by what is uncertain and new (`train.exploration`)."""
+    setbacks: SetbackSettings = SetbackSettings()
+    conflict: ConflictSettings = ConflictSettings()
+
+
+class EvaluationSettings(SettingsNode):
+    """Items that training never sees."""
+
+    num_items: int = Field(32, ge=1)
+    """Of each domain."""
+    every_steps: int = Field(0, ge=0)
+    """Of reinforcement; 0: before and after each phase alone."""
+    num_samples: int = Field(1, ge=1)
+    """At temperature 1, beside the greedy answer."""
+
+
+class Recipe(SettingsNode):
+    """The whole tree."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    about: str
+    seed: int = 0
+    num_threads: int | None = Field(None, gt=0)
+    """Of the learner; all cores where absent."""
+    base: Annotated[ScratchSettings | BaseSettings, Field(discriminator="type")]
+    adapt: AdaptSettings = AdaptSettings()
+    domains: tuple[DomainSettings, ...] = Field(min_length=1)
+    micro_batch_tokens: int = Field(2048, ge=64)
+    checkpoint_every_steps: int = Field(10, ge=1)
+    sft: SftSettings = SftSettings()
+    rl: RlSettings = RlSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [domain.name for domain in self.domains]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"domain {name!r} stands twice; give it one entry and its levels there")
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """Of all that it resolves to."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def load_recipe(name_or_path: str, *, overrides: dict[str, object] | None = None) -> Recipe:
+    """A shipped recipe by its name, or a file.
+
+    Args:
+        name_or_path: `r2`, or a path that ends in `.toml`.
+        overrides: members by dotted path (`rl.num_steps`), as on the command line.
+
+    Raises:
+        RecipeError: there is no such file, or it says what cannot be.
+    """
+    path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
+    try:
+        tree = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        shipped = ", ".join(sorted(each.stem for each in RECIPES.glob("*.toml")))
+        raise RecipeError(
+            f"no recipe {name_or_path!r}; shipped are {shipped}, or name a .toml file"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    for dotted, value in (overrides or {}).items():
+        *parents, last = dotted.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise RecipeError(f"{path}: {where}: {fault['msg'].removeprefix('Value error, ')}") from None
