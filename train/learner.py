@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from train.batch import Credit, Group, micro_batches, totals_of
+from train.conflict import ConflictProbe
 from train.entropy import EntropyBand
 from train.losses import Clip, Objective, Tokens, Totals, cross_entropy, policy_loss, reference_loss
 
@@ -79,6 +80,8 @@ class StepReport:
     """Raw, before clips and rejections."""
     clipped_share: float
     num_rejected: int
+    num_projected: int
+    """Pairs of domains and modules where one gave way (`train.conflict`)."""
     num_tokens: int
 
 
@@ -90,6 +93,7 @@ class Learner:
         config: how.
         entropy_band: moves with every step; None leaves entropy alone.
         reference: log-probs, (tokens,), of the same tokens by the reference; needed where `reference_weight` is not 0.
+        conflict: sees each domain's gradient and puts them together; None sums them unseen, which is cheaper.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Learner:
         *,
         entropy_band: EntropyBand | None = None,
         reference: Callable[[Sequence[Group]], Tensor] | None = None,
+        conflict: ConflictProbe | None = None,
     ) -> None:
         if config.reference_weight and reference is None:
             raise ValueError("reference_weight is set, and there is no reference")
@@ -106,6 +111,7 @@ class Learner:
         self.config = config
         self.entropy_band = entropy_band
         self._reference = reference
+        self._conflict = conflict
         self.optimizer = torch.optim.AdamW(
             list(model.trained().values()),
             lr=config.learning_rate,
@@ -119,9 +125,31 @@ class Learner:
         totals = totals_of(groups, max_tokens=self.config.max_tokens)
         self.optimizer.zero_grad(set_to_none=True)
         seen = _Sums()
+        if self._conflict is None:
+            self._accumulate(groups, totals, seen)
+        else:
+            self._accumulate_apart(self._conflict, groups, totals, seen)
+        return self._apply(totals, seen)
+
+    def _accumulate(self, groups: Sequence[Group], totals: Totals, seen: _Sums) -> None:
         for batch in micro_batches(groups, max_tokens=self.config.micro_batch_tokens):
             torch.autograd.backward(self._loss(batch, totals, seen))
-        return self._apply(totals, seen)
+
+    def _accumulate_apart(
+        self, conflict: ConflictProbe, groups: Sequence[Group], totals: Totals, seen: _Sums
+    ) -> None:
+        """Each domain's gradient by itself, then put together as `conflict` says."""
+        gradients = {}
+        for domain in sorted({group.domain for group in groups}):
+            self._accumulate([group for group in groups if group.domain == domain], totals, seen)
+            gradients[domain] = {
+                name: weight.grad for name, weight in self.model.trained().items() if weight.grad is not None
+            }
+            self.optimizer.zero_grad(set_to_none=True)
+        combined = conflict.combine(self.num_steps_done, {d: g for d, g in gradients.items() if g})
+        for name, weight in self.model.trained().items():
+            weight.grad = combined.gradient.get(name)
+        seen.num_projected = combined.num_projected
 
     def _loss(self, batch: Sequence[Group], totals: Totals, seen: _Sums) -> Tensor:
         scored = self.model.score(batch)
@@ -179,6 +207,7 @@ class Learner:
             max_ratio=seen.max_ratio,
             clipped_share=seen.clipped / max(1, seen.num_entropies),
             num_rejected=seen.num_rejected,
+            num_projected=seen.num_projected,
             num_tokens=totals.num_tokens,
         )
 
@@ -226,7 +255,7 @@ class _Sums:
     def __init__(self) -> None:
         self.losses: dict[str, float] = {}
         self.ratio_sum = self.max_ratio = self.clipped = self.entropy_sum = 0.0
-        self.num_ratios = self.num_entropies = self.num_rejected = 0
+        self.num_ratios = self.num_entropies = self.num_rejected = self.num_projected = 0
 
     def add(self, kind: str, loss: Tensor) -> None:
         self.losses[kind] = self.losses.get(kind, 0.0) + float(loss.detach())

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from train.batch import Credit, Group, micro_batches, totals_of
+from train.conflict import ConflictProbe
 from train.entropy import EntropyBand
 from train.learner import Learner, LearnerConfig, Scored
 from train.losses import Objective
@@ -176,6 +177,20 @@ def test_micro_batches_keep_to_their_size() -> None:
     assert sizes == [8, 11, 3, 6, 4]
     taught = [each for batch in batches for group in batch for each in group.credits]
     assert taught == [*credits, *(each for group in groups_of(model) for each in group.credits)]
+
+
+def test_domains_apart_sum_to_the_whole() -> None:
+    """Where nothing conflicts, looking at each domain's gradient changes no weight."""
+    tables = []
+    for conflict in (None, ConflictProbe()):
+        model = Bigram()
+        learner = Learner(model, LearnerConfig(learning_rate=0.1), conflict=conflict)
+        for _ in range(3):
+            learner.step(groups_of(model))
+        tables.append(model.table.detach())
+    assert torch.allclose(*tables, rtol=1e-9)
+    assert conflict is not None
+    assert set(conflict.matrix()) == {"a", "b"}
 
 
 def test_credit_has_a_place_for_every_token() -> None:
