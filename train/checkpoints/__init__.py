@@ -1,0 +1,1 @@
+"""Checkpoints as files: a directory of safetensors, configuration and tokenizer, to GGUF and back."""
