@@ -13,6 +13,8 @@ from serving.commands import ledger_views as views
 from serving.commands.options import add_settings_options, settings_from
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading, tail
+from serving.ledger.recorded import SCHEMA
+from serving.ledger.replay import replay
 from serving.ledger.span import moment
 from serving.ledger.summary import summarize
 from serving.settings_sources import SettingsError
@@ -40,6 +42,12 @@ examples:
   tierwise ledger tail --follow
   tierwise ledger tail -n 1000 --json | jq 'select(.status >= 500)'
   tierwise ledger tail --url postgresql+psycopg://tierwise@db/ledger
+""",
+    "replay": """\
+examples:
+  tierwise ledger replay --since 1d
+
+exit status: 0 every decision came out as it did, 1 one did not, or no ledger, 2 wrong use, 3 some cannot be replayed
 """,
     "summary": """\
 examples:
@@ -87,6 +95,11 @@ def parser() -> argparse.ArgumentParser:
         "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
     )
     add.set_defaults(run=show_summary)
+    add = _sub_verb(verbs, "replay", "make each decision again from its record, and see that it is the same")
+    add.add_argument(
+        "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
+    )
+    add.set_defaults(run=show_replay)
     return made
 
 
@@ -118,6 +131,19 @@ def show_summary(args: argparse.Namespace, url: URL) -> int:
     else:
         views.print_summary(summary)
     return 0
+
+
+def show_replay(args: argparse.Namespace, url: URL) -> int:
+    """Replay the decisions and print how they came out."""
+    with open_for_reading(url, at_least=SCHEMA) as connection:
+        found = replay(connection, args.since)
+    if args.json:
+        print(views.replay_json(found))
+    else:
+        views.print_replay(found)
+    if found.num_other:
+        return 1
+    return 3 if found.num_incomplete or found.by_other_policies else 0
 
 
 def since(text: str) -> float:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from serving.ledger.query import LedgerRequest
+from serving.ledger.replay import Replay
 from serving.ledger.summary import Group, Summary
 from serving.telemetry.lines import printable
 
@@ -176,3 +177,25 @@ def _seconds(value: float | None) -> str:
     if value < 0.9995:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.2f} s" if value < 9.995 else f"{value:,.1f} s"
+
+
+def replay_json(found: Replay) -> str:
+    """One JSON object."""
+    return orjson.dumps(dataclasses.asdict(found)).decode()
+
+
+def print_replay(found: Replay) -> None:
+    """What came out as it did, what did not, and what cannot be said."""
+    out = console()
+    out.print(f"{found.num_same:,} decisions came out as they did")
+    for version, num in found.artifacts.items():
+        out.print(Text(f"  {num:,} on forecasts of {printable(version)}", style="dim"))
+    if found.num_other:
+        named = ", ".join(printable(request_id) for request_id in found.others)
+        out.print(Text(f"! {found.num_other:,} came out otherwise: {named}", style="red"))
+    for version, num in found.by_other_policies.items():
+        told = f"! {num:,} were decided by policy {printable(version)}, which is not this program's: not replayed"
+        out.print(Text(told, style="yellow"))
+    if found.num_incomplete:
+        told = f"! of {found.num_incomplete:,} an earlier version kept too little: not replayed"
+        out.print(Text(told, style="yellow"))

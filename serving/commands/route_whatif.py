@@ -14,7 +14,8 @@ from serving.commands.options import add_settings_options, settings_from
 from serving.commands.route_whatif_views import show
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading
-from serving.ledger.whatif import SCHEMA, NothingDecidedError, Question, answer
+from serving.ledger.recorded import SCHEMA
+from serving.ledger.whatif import NothingDecidedError, Question, answer
 from serving.settings_sources import SettingsError
 
 MAX_DECISIONS: Final = 50_000

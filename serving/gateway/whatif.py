@@ -22,8 +22,9 @@ from router.offer import Metric
 from serving.gateway.errors import ApiError, invalid
 from serving.ledger.database import LedgerError
 from serving.ledger.query import open_for_reading
+from serving.ledger.recorded import SCHEMA
 from serving.ledger.span import moment
-from serving.ledger.whatif import SCHEMA, Answer, NothingDecidedError, Question, answer
+from serving.ledger.whatif import Answer, NothingDecidedError, Question, answer
 
 WHATIF_PATH: Final = "/admin/whatif"
 MAX_DECISIONS: Final = 10_000

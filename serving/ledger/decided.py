@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, and_, case, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, exists, func, select
 
 from router.counterfactual import LoggedDecision
 from router.decision import Reason
@@ -63,7 +63,7 @@ def decided_span(connection: Connection, since: float | None, *, max_decisions: 
         max_decisions: how many to keep; of more, about so many are drawn.
     """
     span = select(func.count(), func.min(decisions.c.created_at), func.max(decisions.c.created_at)).where(
-        _is_decided(since)
+        is_decided(since)
     )
     num_decided, began, ended = connection.execute(span).one()
     if not num_decided:
@@ -92,9 +92,10 @@ def decided_span(connection: Connection, since: float | None, *, max_decisions: 
     )
 
 
-def _is_decided(since: float | None) -> Any:
-    is_decided = decisions.c.arm.is_not(None)
-    return is_decided if since is None else and_(is_decided, decisions.c.created_at >= since)
+def is_decided(since: float | None) -> ColumnElement[bool]:
+    """The rows of requests for which an arm was chosen, from `since` (Unix time) on."""
+    has_arm = decisions.c.arm.is_not(None)
+    return has_arm if since is None else and_(has_arm, decisions.c.created_at >= since)
 
 
 def _query(since: float | None, parts: int) -> Select[Any]:
@@ -116,7 +117,7 @@ def _query(since: float | None, parts: int) -> Select[Any]:
             *(of[name] for name in (*COLUMNS, "cost", "engine_seconds", "full_share")),
             case((is_repeated, None), else_=last_grade).label("score"),
         )
-        .where(_is_decided(since))
+        .where(is_decided(since))
         .order_by(of.created_at, of.id)
     )
     return query if parts >= _MODULUS else query.where(of.id * _MULTIPLIER % _MODULUS < parts)

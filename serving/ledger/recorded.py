@@ -13,6 +13,8 @@ from router.offer import ArmOffer, Metric, Offer, Spend
 from router.propensity import PolicyTerms
 from router.replay import replayed
 
+SCHEMA: Final = 3
+"""The first whose rows hold it all."""
 COLUMNS: Final = (
     *("arm", "reason", "candidates", "metric", "price_of_compute", "quality_floor", "is_curtailed"),
     *("middle_price", "spread", "exploration_share", "lot"),

@@ -17,8 +17,6 @@ from router.offer import Metric
 from router.support import MIN_OUTCOMES, MIN_SUPPORTING, Lack
 from serving.ledger.decided import DecidedSpan, decided_span
 
-SCHEMA: Final = 3
-"""What a ledger needs to be asked."""
 MAX_POLICIES: Final = 50
 
 Answer = dict[str, Any]
@@ -59,7 +57,7 @@ def answer(connection: Connection, question: Question, *, max_decisions: int) ->
     """What would have been, as JSON.
 
     Args:
-        connection: to a ledger of `SCHEMA`.
+        connection: to a ledger of `recorded.SCHEMA`.
         question: what is asked.
         max_decisions: how many are looked at; of more, a sample.
 
