@@ -34,8 +34,8 @@ def print_reports(reports: Sequence[EscalationReport], *, first: str, next: str,
         )
     out = console()
     out.print(
-        f"{num_prompts} prompts. Success gained, in points of 100, by escalating "
-        f"from {first} to {next} over predicting alone, at equal expense: so far of the way from one always to the other. * is beyond chance."
+        f"{num_prompts} prompts. Points of success gained by going up from {first} to {next} over predicting alone, at "
+        f"equal expense: so far of the way from {first} always to {next} always. * is beyond chance."
     )
     out.print(table)
     out.print(
