@@ -18,6 +18,8 @@ import numpy as np
 NUM_BINS: Final = 10
 PSEUDO_COUNT: Final = 0.5
 """Added to each bin, so that an empty one does not weigh infinitely."""
+MIN_SHARE: Final = 0.01
+"""A bin of the reference that held less is taken to have held so much: what is new is no alarm while it is rare."""
 _RESCALE_AT: Final = 1e100
 
 
@@ -38,13 +40,20 @@ class Reference:
 def reference(values: Sequence[float], *, num_bins: int = NUM_BINS) -> Reference:
     """Bins of equal shares of `values`, as far as they differ: what half of them are alike in makes one bin.
 
+    What nearly all of them are alike in makes two: the least value, and whatever is more.
+
     Raises:
         ValueError: there are no values.
     """
     if not len(values):
         raise ValueError("a reference needs values")
     inner = np.quantile(values, np.arange(1, num_bins) / num_bins)
-    edges = tuple(float(edge) for edge in np.unique(inner) if edge > min(values))
+    least = min(values)
+    edges = tuple(float(edge) for edge in np.unique(inner) if edge > least)
+    if not edges:
+        edges = (
+            float(min((value for value in values if value > least), default=np.nextafter(least, np.inf))),
+        )
     counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
     shares = tuple(float(count) / len(values) for count in counts)
     return Reference(edges=edges, shares=shares, num_values=len(values))
@@ -86,7 +95,10 @@ class RecentHistogram:
         if not total:
             return 0.0
         number, bins = self.effective_number, len(self.counts)
-        before = [_smoothed(share, self.reference.num_values, bins) for share in self.reference.shares]
+        before = [
+            max(MIN_SHARE, _smoothed(share, self.reference.num_values, bins))
+            for share in self.reference.shares
+        ]
         lately = [_smoothed(count / total, number, bins) for count in self.counts]
         index = sum((q - p) * log(q / p) for p, q in zip(before, lately, strict=True))
         return index - (bins - 1) * (1 / number + 1 / self.reference.num_values)

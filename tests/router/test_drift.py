@@ -46,12 +46,17 @@ def grade(
 
 
 def test_a_reference_has_equal_bins_as_far_as_values_differ() -> None:
-    """Even values make ten equal bins; half of them alike make one bin of a half; one value makes one bin."""
+    """Even values make ten equal bins; half of them alike make one bin of a half; what is alike makes two, of which
+    one may be empty."""
     assert reference(list(range(1000))).shares == pytest.approx([0.1] * 10)
     half = reference([0.0] * 500 + [float(i) for i in range(1, 501)])
     assert half.shares[0] == pytest.approx(0.5, abs=0.01)
     assert sum(half.shares) == pytest.approx(1)
-    assert reference([3.0] * 10) == Reference(edges=(), shares=(1.0,), num_values=10)
+    assert reference([3.0] * 10) == Reference(
+        edges=(np.nextafter(3.0, 4.0),), shares=(1.0, 0.0), num_values=10
+    )
+    rare = reference([0.0] * 97 + [1.0, 2.0, 3.0])
+    assert (rare.edges, rare.shares) == ((1.0,), (0.97, 0.03))
     with pytest.raises(ValueError, match="needs values"):
         reference([])
 
@@ -76,6 +81,14 @@ def test_the_effective_number_is_kishs(num: int, num_recent: float) -> None:
         recent.observe(0.0)
     weights = (1 - 1 / num_recent) ** np.arange(num)
     assert recent.effective_number == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
+
+
+@pytest.mark.parametrize(("share", "is_drift"), [(0.0, False), (0.05, False), (0.25, True)])
+def test_what_never_was_is_drift_once_it_is_no_longer_rare(share: float, is_drift: bool) -> None:
+    """A feature that was always 0: a twentieth of requests with more of it is none, a quarter is."""
+    watched, rng = monitor(reference([0.0] * 5000)), np.random.default_rng(0)
+    feed(watched, (rng.random(4000) < share).astype(float))
+    assert watched.check().is_conservative is is_drift
 
 
 def test_a_long_stream_does_not_overflow() -> None:
