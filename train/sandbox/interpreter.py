@@ -46,7 +46,7 @@ def is_public(path: Path) -> bool:
         modes = [path.stat().st_mode, *(above.stat().st_mode for above in path.parents)]
     except OSError:
         return False
-    return bool(modes[0] & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in modes)
+    return bool(modes[0] & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in modes[1:])
 
 
 def _version(executable: str) -> tuple[int, ...]:

@@ -93,7 +93,8 @@ def command(isolation: Isolation, root: Path) -> list[str]:
     who = ["--unshare-user"] if isolation.uid is None else root_caps
     return [
         isolation.bwrap, *spaces, *who, "--die-with-parent", "--proc", "/proc", "--dev", "/dev",
-        "--perms", "0755", "--dir", str(root.parent),  # first, or it is made for root alone
+        # First, or they are made for root alone.
+        *(word for path in ("/etc", str(root.parent)) for word in ("--perms", "0755", "--dir", path)),
         *(word for path in dict.fromkeys(bound) for word in ("--ro-bind-try", path, path)),
         "--bind", str(root), str(root), "--", *python,
     ]  # fmt: skip

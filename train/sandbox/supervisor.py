@@ -100,7 +100,9 @@ def _run(sandlock: Any, orders: dict[str, Any], case: dict[str, Any], box: Path)
     argv = [interpreter["executable"] if case["argv"][0] == "python3" else case["argv"][0], *case["argv"][1:]]
     started = time.monotonic()
     sandbox = sandlock.Sandbox(
-        fs_readable=[path for path in (*LIBRARIES, *DEVICES, interpreter["prefix"]) if Path(path).exists()],
+        fs_readable=[
+            path for path in (*LIBRARIES, *DEVICES, interpreter["prefix"]) if os.access(path, os.R_OK)
+        ],
         fs_writable=[str(box)],
         cwd=str(box),
         clean_env=True,
