@@ -57,6 +57,11 @@ def new_pool(
     return pool
 
 
+async def leased_once(pool: Pool) -> None:
+    async with pool.lease():
+        pass
+
+
 class Caller:
     """A request that leases a replica and holds it until told how to leave."""
 
@@ -418,6 +423,26 @@ async def test_remove_drains() -> None:
     assert [replica.url for replica in pool.replicas] == ["b"]
     assert pool.remove("a") is None
     await waiting.end()
+
+
+@in_virtual_time
+async def test_free_places_are_those_that_nobody_waits_for() -> None:
+    """Room at replicas in health; none while somebody stands in line, or where the breaker is open."""
+    pool = new_pool(2, 1)
+    assert pool.num_free == 3
+    async with pool.lease(), pool.lease():
+        assert pool.num_free == 1
+        async with pool.lease():
+            waiting = asyncio.create_task(leased_once(pool))
+            await asyncio.sleep(0)
+            assert (pool.num_free, pool.num_waiting) == (0, 1)
+        await waiting
+    assert pool.num_free == 3
+    for _ in range(2):
+        with pytest.raises(IdleTimeout):
+            async with pool.lease(exclude=frozenset("a")):
+                raise IdleTimeout
+    assert pool.num_free == 2
 
 
 @in_virtual_time
