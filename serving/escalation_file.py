@@ -24,6 +24,9 @@ def load_escalation(settings: EscalationSettings) -> EscalationModel:
         return EscalationModel(())
     path = settings.model or files("router") / "data" / RELEASED
     try:
-        return model_from_members(orjson.loads(path.read_bytes())).within(settings.max_tokens)
+        members = orjson.loads(path.read_bytes())
+        if not isinstance(members, dict):
+            raise ValueError("no escalation model")
+        return model_from_members(members).within(settings.max_tokens)
     except (OSError, ValueError) as error:
         raise SettingsError(f"`router.escalation.model` cannot be used: {error}") from None

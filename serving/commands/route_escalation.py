@@ -17,7 +17,7 @@ from router.escalation import EscalationModel
 from router.escalation_fit import NUM_TOKENS, Trials, fit_pair
 from router.escalation_outcomes import pairs_of
 from router.escalation_report import Answers, EscalationReport, escalation_report
-from router.fit import FitConfig, FitRefusedError, deal, predict_held_out, prepare
+from router.fit import LEAST_PROMPTS, FitConfig, FitRefusedError, deal, predict_held_out, prepare
 from router.offer import Metric
 from router.outcome_table import table_of
 from serving.bringup.progress import ConsoleReport
@@ -40,6 +40,11 @@ def main(argv: list[str]) -> int:
         with as_file(files("router") / "data" / "released_outcomes.jsonl.gz") as released:
             rows = read_outcomes(args.outcomes or released)
         pairs = pairs_of(rows, first=args.first, next=args.next)
+        if len(pairs.tokens) < LEAST_PROMPTS:
+            raise FitRefusedError(
+                f"{len(pairs.tokens)} prompts have answers of {args.first} and {args.next} and the first tokens of "
+                f"{args.first}; {LEAST_PROMPTS} are needed: `tierwise route collect` into a new file"
+            )
         prepared = prepare(table_of(pairs.rows, (args.first, args.next)))
         config = FitConfig(seed=args.seed)
         report = ConsoleReport(Console(stderr=True))
