@@ -21,7 +21,6 @@ from rich.table import Table
 
 from router.arms import Arm, Effort
 from router.decision import Candidate, Decision, Exclusion, NoArmError, Reason
-from router.difficulty import StructuralHeuristic
 from router.filter import AUTO, UnknownModelError, resolve_model
 from router.offer import Metric
 from router.policy import RoutingPolicy
@@ -31,7 +30,10 @@ from serving.commands.budget import UNITS
 from serving.commands.options import add_settings_options, settings_from
 from serving.gateway.arms import arms_of
 from serving.gateway.budget_keeper import BudgetKeeper
+from serving.gateway.router_artifact import load_difficulty
 from serving.gateway.state_file import StateFile
+from serving.registry.errors import RegistryError
+from serving.registry.store import Store
 from serving.settings import Settings
 from serving.settings_sources import SettingsError
 from serving.telemetry.budget_series import BudgetSeries
@@ -57,6 +59,9 @@ REASONS: Mapping[Reason, str] = {
     Reason.SESSION_MEMORY: "the session remembers a harder turn",
     Reason.TOOL_LOOP_PIN: "it began the tool loop",
     Reason.EXPLORATION: "it was drawn by lot",
+    Reason.OUT_OF_DISTRIBUTION: "the model has not seen the like, so that doubt goes to the strongest arm",
+    Reason.CONSERVATIVE: "forecasts are in doubt, so that compute counts for less",
+    Reason.ESCALATION: "a weaker arm began too doubtfully",
 }
 EXCLUSIONS: Mapping[Exclusion, str] = {
     Exclusion.ENDPOINT: "does not offer the endpoint",
@@ -71,6 +76,7 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
     Exclusion.UNAVAILABLE: "no replica is up",
     Exclusion.MAX_COST: "costs more than allowed",
     Exclusion.PINNED: "another began the tool loop",
+    Exclusion.DOUBT: "forecast not supported, and a stronger arm is open",
 }
 PRICES: Mapping[Metric, tuple[str, float]] = {
     Metric.FULL_SHARE: ("full", 1.0),
@@ -105,10 +111,11 @@ def main(argv: list[str]) -> int:
         settings = settings_from(args)
         arms = arms_of(settings)
         view = _view(args, arms)
-    except (SettingsError, UnknownModelError) as error:
+        model = load_difficulty(settings, Store(settings.home / "registry")).model
+    except (SettingsError, UnknownModelError, RegistryError) as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 2
-    policy = RoutingPolicy(StructuralHeuristic(), min_quality=settings.router.min_quality)
+    policy = RoutingPolicy(model, min_quality=settings.router.min_quality)
     explanation = explain(policy, view, arms, pricing_of(settings, args.price_of_compute))
     if args.json:
         print(json.dumps(as_json(explanation), ensure_ascii=False, indent=2))
