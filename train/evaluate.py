@@ -1,0 +1,172 @@
+"""What a policy can do: on held-out items of each domain, greedily and by samples, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any, Final
+
+from train.codec import Codec
+from train.domains.base import Domain, Item, Verdict
+from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span
+from train.seeds import seed_of
+from train.transcript import Message, Transcript, answered
+from train.verifiers.pool import Pool
+
+EVALUATION_SEED: Final = 2_000_003
+"""Of every evaluation's items; training never draws from it."""
+Z_95: Final = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A mean score over items, with its 95 % interval (normal, over items: samples of one item are averaged first)."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, by_item: Sequence[float]) -> Score:
+        """Of one number an item, at least one."""
+        mean = fmean(by_item)
+        half = Z_95 * stdev(by_item) / sqrt(len(by_item)) if len(by_item) > 1 else 1.0
+        return cls(mean, max(0.0, mean - half), min(1.0, mean + half))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainScore:
+    """One domain's."""
+
+    domain: str
+    num_items: int
+    greedy: Score
+    sampled: Score | None
+    """Mean over samples at temperature 1; None where none were drawn."""
+    num_errors: int
+    """Items without a verdict: scored 0, and to be looked at."""
+    mean_tokens: float
+    """Of the greedy answers, their ends included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Of one policy."""
+
+    domains: tuple[DomainScore, ...]
+
+    @property
+    def greedy(self) -> Score:
+        """Macro mean over domains, greedily; the interval is that of independent domains."""
+        return _macro([score.greedy for score in self.domains])
+
+    @property
+    def sampled(self) -> Score | None:
+        """The same, by samples."""
+        found = [score.sampled for score in self.domains if score.sampled is not None]
+        return _macro(found) if len(found) == len(self.domains) else None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An item, what a policy said, and what it is worth: what a report shows."""
+
+    item: Item
+    span: Span
+    transcript: Transcript
+    verdict: Verdict
+
+
+def held_out(domain: Domain, levels: Sequence[int], num_items: int) -> list[Item]:
+    """The items of an evaluation, over the levels in turn; always the same."""
+    return [domain.item(EVALUATION_SEED, index, levels[index % len(levels)]) for index in range(num_items)]
+
+
+def evaluate(
+    items: Mapping[str, Sequence[Item]],
+    *,
+    sampler: Sampler,
+    codec: Codec,
+    pool: Pool,
+    max_tokens: Callable[[Item], int],
+    num_samples: int = 0,
+    on_answers: Callable[[Sequence[Answer]], None] = lambda _: None,
+) -> Evaluation:
+    """The scores of the policy that `sampler` draws from.
+
+    Args:
+        items: of each domain, from `held_out`.
+        sampler: as it is now.
+        codec: the policy's.
+        pool: judges.
+        max_tokens: of an item's answer.
+        num_samples: beside the greedy answer.
+        on_answers: told every domain's greedy answers, for a report.
+    """
+    scores = []
+    for domain, of_domain in items.items():
+        greedy = ask(of_domain, 1, 0.0, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens)
+        on_answers([answers[0] for answers in greedy])
+        sampled = (
+            ask(of_domain, num_samples, 1.0, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens)
+            if num_samples
+            else []
+        )
+        scores.append(
+            DomainScore(
+                domain=domain,
+                num_items=len(of_domain),
+                greedy=Score.of([answers[0].verdict.score for answers in greedy]),
+                sampled=Score.of([fmean(a.verdict.score for a in answers) for answers in sampled])
+                if sampled
+                else None,
+                num_errors=sum(answers[0].verdict.error is not None for answers in greedy),
+                mean_tokens=fmean(len(answers[0].span.token_ids) for answers in greedy),
+            )
+        )
+    return Evaluation(tuple(scores))
+
+
+def ask(
+    items: Sequence[Item],
+    num_answers: int,
+    temperature: float,
+    *,
+    sampler: Sampler,
+    codec: Codec,
+    pool: Pool,
+    max_tokens: Callable[[Item], int],
+) -> list[list[Answer]]:
+    """So many answers to each item, judged."""
+    requests = [
+        SampleRequest(
+            codec.prompt([Message("user", item.prompt)]),
+            tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)),
+        )
+        for item in items
+    ]
+    sampling = Sampling(
+        temperature=temperature,
+        max_tokens=max(map(max_tokens, items)),
+        stop_token_ids=(codec.end_token_id,),
+    )
+    drawn = sampler.sample(requests, sampling)
+    transcripts = [[answered(codec.text(span.token_ids)) for span, _ in spans] for spans in drawn]
+    pairs = [(item, each) for item, of_item in zip(items, transcripts, strict=True) for each in of_item]
+    verdicts = iter(pool.verify_all(pairs))
+    return [
+        [Answer(item, span, said, next(verdicts)) for (span, _), said in zip(spans, of_item, strict=True)]
+        for item, spans, of_item in zip(items, drawn, transcripts, strict=True)
+    ]
+
+
+def _macro(scores: Sequence[Score]) -> Score:
+    mean = fmean(score.mean for score in scores)
+    half = sqrt(sum(((score.high - score.low) / 2) ** 2 for score in scores)) / len(scores)
+    return Score(mean, max(0.0, mean - half), min(1.0, mean + half))

@@ -1,0 +1,94 @@
+"""A run's directory: its recipe, its checkpoints, one line of metrics a step, and curves for TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from train.recipe import Recipe
+
+RECIPE_NAME: Final = "recipe.json"
+METRICS_NAME: Final = "metrics.jsonl"
+
+
+class RunError(Exception):
+    """A run cannot be begun or taken up where it was asked for; the message names the remedy."""
+
+
+class RunDirectory:
+    """Where a run keeps what it does. Entered, its metrics are open for writing.
+
+    Args:
+        path: created where absent.
+        recipe: what is run.
+        is_resumed: whether a run that is there already is gone on with.
+
+    Raises:
+        RunError: there is a run already and it is not to be resumed, or it was made by another recipe.
+    """
+
+    def __init__(self, path: Path, recipe: Recipe, *, is_resumed: bool) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        kept = path / RECIPE_NAME
+        if kept.exists():
+            if not is_resumed:
+                raise RunError(
+                    f"{path} holds a run already; go on with it by --resume, or name another directory"
+                )
+            if json.loads(kept.read_text()) != recipe.model_dump(mode="json"):
+                raise RunError(
+                    f"{path} was begun with another recipe, which {kept} has; resume with that one"
+                )
+        elif is_resumed:
+            raise RunError(f"{path} holds no run to resume; leave --resume out to begin one")
+        path.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(recipe.model_dump(mode="json"), indent=2) + "\n")
+
+    def __enter__(self) -> Self:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._lines = (self.path / METRICS_NAME).open("a", encoding="utf-8")
+        self.num_lines = len((self.path / METRICS_NAME).read_text(encoding="utf-8").splitlines())
+        self._curves = SummaryWriter(str(self.path / "tensorboard"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lines.close()
+        self._curves.close()
+
+    def record(self, phase: str, step: int, metrics: Mapping[str, Any]) -> None:
+        """One line of the phase's step. A number that is not finite is kept as its name, for JSON has none."""
+        line = {"phase": phase, "step": step, **metrics}
+        self._lines.write(json.dumps(_spellable(line)) + "\n")
+        self._lines.flush()
+        self.num_lines += 1
+        for name, value in metrics.items():
+            if isinstance(value, int | float) and math.isfinite(value):
+                self._curves.add_scalar(f"{phase}/{name}", value, step)
+
+    def forget_after(self, num_lines: int) -> None:
+        """Drop all lines but the first `num_lines`: what a checkpoint has not seen is done again."""
+        path = self.path / METRICS_NAME
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:num_lines]
+        self._lines.truncate(len("".join(lines).encode()))
+        self.num_lines = len(lines)
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All lines of a run's metrics, in order."""
+    return [json.loads(line) for line in (path / METRICS_NAME).read_text(encoding="utf-8").splitlines()]
+
+
+def _spellable(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _spellable(each) for name, each in value.items()}
+    return value
