@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 # verb: (module with `main(argv) -> int`, one line for --help)
@@ -13,6 +14,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "route": ("serving.commands.route", "explain which arm would answer a prompt, and why"),
     "registry": ("serving.commands.registry", "list, publish, alias, roll back and verify checkpoints"),
     "ledger": ("serving.commands.ledger", "look at what was decided, attempted and spent"),
+    "train": ("train.commands.train", "post-train a base model on verifiable domains"),
     "budget": ("serving.commands.budget", "look at the budget of a running gateway, and change it"),
     "keys": ("serving.commands.keys", "create, list and revoke API keys and admin keys"),
     "bench": ("loadtests.bench", "measure what the gateway adds"),
@@ -57,9 +59,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"tierwise: no verb {verb!r}; {hint}", file=sys.stderr)
         return 2
     try:
-        return int(importlib.import_module(VERBS[verb][0]).main(rest))
+        status = int(importlib.import_module(VERBS[verb][0]).main(rest))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever reads our output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at exit either
+        return 141
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""The sub-verbs of `tierwise train`."""

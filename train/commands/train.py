@@ -1,0 +1,41 @@
+"""`tierwise train`: bring a base in, look at domains, train, evaluate, report. Sub-verbs are imported when called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from difflib import get_close_matches
+
+# sub-verb: (module with `main(argv) -> int`, one line for --help)
+SUB_VERBS: dict[str, tuple[str, str]] = {
+    "base": ("train.commands.base", "bring a base model in, as safetensors with its chat template"),
+    "domains": ("train.commands.domains", "list, show, sample and audit the domains"),
+    "sandbox": ("train.commands.sandbox", "say what isolates untrusted code on this machine"),
+    "run": ("train.commands.run", "run a recipe: learn by heart, then reinforce"),
+    "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
+    "report": ("train.commands.report", "write one page about a run"),
+}
+
+
+def help_text() -> str:
+    """The text of `tierwise train --help`."""
+    lines = "".join(f"  {verb:<10}{line}\n" for verb, (_, line) in SUB_VERBS.items())
+    return (
+        "usage: tierwise train SUB-VERB [options]   (tierwise train SUB-VERB --help tells more)\n\n"
+        f"{lines}\n"
+        "Begin with a recipe that takes a minute:\n\n"
+        "  tierwise train run r0 --out runs/r0\n"
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train argv…`."""
+    if not argv or argv[0] in {"-h", "--help", "help"}:
+        print(help_text(), end="")
+        return 0 if argv else 2
+    if argv[0] not in SUB_VERBS:
+        near = get_close_matches(argv[0], SUB_VERBS, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "see `tierwise train --help`"
+        print(f"tierwise train: no sub-verb {argv[0]!r}; {hint}", file=sys.stderr)
+        return 2
+    return int(importlib.import_module(SUB_VERBS[argv[0]][0]).main(argv[1:]))
