@@ -28,9 +28,9 @@ async def test_a_budget_outlives_its_process(tmp_path: Path) -> None:
 
             body = {"model": "auto", "messages": HI}
             answers = [await http.post(f"{running.url}/v1/chat/completions", json=body) for _ in range(10)]
-            assert {answer.headers["x-tierwise-tier"] for answer in answers} == {
-                "full"
-            }  # nothing is known yet
+            tiers = [answer.headers["x-tierwise-tier"] for answer in answers]
+            assert tiers[0] == "full"  # nothing is known yet
+            assert "fast" in tiers
             async with asyncio.timeout(10):
                 while not (await budget())["price_of_compute"]:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)

@@ -11,7 +11,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
-from router.budget import MIN_REQUESTS_PER_SECOND, BudgetController, BudgetState, StateMismatchError
+from router.budget import (
+    MIN_REQUESTS_PER_SECOND,
+    WARM_OFFERS,
+    BudgetController,
+    BudgetState,
+    StateMismatchError,
+)
 from router.budget_config import CONSERVATIVE_ALLOWANCE, Mode
 from router.decision import Decision
 from router.offer import Spend
@@ -127,6 +133,8 @@ class BudgetKeeper:
             return
         self._controller.observe_decision(self._monotonic(), decision.offer, chosen=decision.position)
         self._is_saved = False
+        if self._controller.state.num_offers < WARM_OFFERS:
+            self.tick()  # λ comes from nowhere: a burst must not be decided at it while the first second passes
 
     def ended(self, arm: str | None, *, expected: Spend, realised: Spend) -> None:
         """A request ended.

@@ -297,3 +297,10 @@ async def test_a_tick_that_fails_ends_nothing(
                 await asyncio.sleep(0.01)
     assert bench.keeper.pricing.price_of_compute == price
     assert "λ stays" in caplog.text
+
+
+def test_a_burst_at_the_very_beginning_is_shared_out(tmp_path: Path) -> None:
+    """Of a hundred requests in the first second, before the first tick of the clock, about the target's share go up."""
+    bench = Bench(tmp_path)
+    full = [bench.request(float(bench.rng.uniform(0, 0.5))).full_share for _ in range(100)]
+    assert np.mean(full) == pytest.approx(0.3, abs=0.12)
