@@ -16,7 +16,7 @@ import numpy as np
 
 from router.artifact_header import ArtifactHeader
 from router.encoding import ENCODING_VERSION, feature_names
-from router.fit import FitConfig, Prepared, deal_domains, fit
+from router.fit import FitConfig, Prepared, deal_domains, fit, has_domains
 from router.fitted import UNKNOWN_WORDS, FittedModel
 from router.held_out import HeldOut, hold_out
 from router.histogram import Reference, reference
@@ -38,7 +38,7 @@ class Origin:
 
 def num_steps(prepared: Prepared, config: FitConfig) -> int:
     """How often `fit_artifact` will call `on_step`."""
-    times_held_out = 2 if _has_domains(prepared, config) else 1
+    times_held_out = 2 if has_domains(prepared.table, config) else 1
     return (config.num_folds + 1) * (1 + config.num_folds * times_held_out)
 
 
@@ -60,7 +60,7 @@ def fit_artifact(
     model = fit(prepared, config, version=version, on_step=on_step)
     held_out = hold_out(prepared, config, on_step=on_step)
     elsewhere = None
-    if _has_domains(prepared, config):
+    if has_domains(prepared.table, config):
         elsewhere = hold_out(prepared, config, fold_of=deal_domains(prepared, config), on_step=on_step)
     return model, ArtifactHeader(
         version=version,
@@ -77,10 +77,6 @@ def fit_artifact(
         feature_references=_feature_references(prepared, held_out),
         score_references=_score_references(held_out),
     )
-
-
-def _has_domains(prepared: Prepared, config: FitConfig) -> bool:
-    return len(set(prepared.table.domains)) >= 2 * config.num_folds
 
 
 def _generator(config: FitConfig) -> np.random.Generator:

@@ -38,7 +38,9 @@ DOMAIN_PRIOR: Final = 5.0
 """Outcomes at the arm's mean that each domain's mean is given beforehand."""
 TOKENS_PENALTY: Final = 1.0
 OUTSIDE_SHARE: Final = 0.01
-"""Of the prompts: those that are counted as out of distribution."""
+"""Of the prompts: those that are counted as out of distribution, each read by a model that had not seen its like."""
+MIN_DOMAINS_PER_FOLD: Final = 2
+"""With fewer, what is new is another prompt of the same domains; with as many, another domain."""
 
 
 class FitRefusedError(ValueError):
@@ -113,7 +115,9 @@ def fit(
             _fit_arm(held_out, arm, fold_of, config, tokens=_fit_tokens(prepared, scorer.columns, arm))
             for arm in range(len(table.arms))
         ),
-        most_unknown=float(np.quantile(held_out.unknown_shares, 1 - OUTSIDE_SHARE)),
+        most_unknown=float(
+            np.quantile(unknown_shares(prepared, _deal_new(prepared, config)), 1 - OUTSIDE_SHARE)
+        ),
         embed=prepared.embed,
     )
 
@@ -126,7 +130,6 @@ class _HeldOut:
     """(prompts, arms)."""
     dense: NDArray[np.float32]
     """(prompts, what trees see)."""
-    unknown_shares: Floats
     successes: Floats
 
 
@@ -136,16 +139,24 @@ def _held_out(
     num_prompts, num_arms = prepared.table.successes.shape
     scores = np.zeros((num_prompts, num_arms), dtype=np.float32)
     dense: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * num_prompts
-    unknown_shares = np.zeros(num_prompts)
     for fold in range(config.num_folds):
         scorer = _fit_scorer(prepared.select(np.flatnonzero(fold_of != fold)), config)
         for place in np.flatnonzero(fold_of == fold):
             encoded = prepared.encoded[place]
             scores[place] = scorer.scores(encoded)
             dense[place] = scorer.dense(encoded, scores[place])
-            unknown_shares[place] = scorer.columns.rarity(encoded)[0]
         on_step()
-    return _HeldOut(scores.astype(np.float64), np.stack(dense), unknown_shares, prepared.table.successes)
+    return _HeldOut(scores.astype(np.float64), np.stack(dense), prepared.table.successes)
+
+
+def unknown_shares(prepared: Prepared, fold_of: NDArray[np.int64]) -> Floats:
+    """Of each prompt's words, and runs of words, the share that is in none of the other folds."""
+    shares = np.zeros(len(prepared.table))
+    for fold in np.unique(fold_of):
+        columns = fit_columns(prepared.select(np.flatnonzero(fold_of != fold)).encoded)
+        for place in np.flatnonzero(fold_of == fold):
+            shares[place] = columns.rarity(prepared.encoded[place])[0]
+    return shares
 
 
 def _fit_arm(
@@ -197,6 +208,16 @@ def deal(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:
         return folds(prepared.groups, config.num_folds, np.random.Generator(np.random.PCG64(config.seed)))
     except ValueError as error:
         raise FitRefusedError(str(error)) from None
+
+
+def has_domains(table: OutcomeTable, config: FitConfig) -> bool:
+    """Whether there are domains enough to see how a model does on others than it was fitted on."""
+    return len(set(table.domains)) >= MIN_DOMAINS_PER_FOLD * config.num_folds
+
+
+def _deal_new(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:
+    """The folds that say what is new to a model: domains, where there are enough."""
+    return deal_domains(prepared, config) if has_domains(prepared.table, config) else deal(prepared, config)
 
 
 def deal_domains(prepared: Prepared, config: FitConfig) -> NDArray[np.int64]:

@@ -134,5 +134,5 @@ def _direction(
 
 
 def _dot(one: Floats, other: Floats) -> float:
-    """The same on any number of threads. BLAS would split so long a vector among some, and spin where cores are busy."""
+    """Not by BLAS, which would split so long a vector among threads, and spin where cores are busy."""
     return float(np.sum(one * other))

@@ -20,6 +20,9 @@ proofs to the full one."""
 class RouterSettings(SettingsNode):
     """The choice among arms, request by request."""
 
+    artifact: str = "auto"
+    """The fitted difficulty model: a registry reference (`router@canary`, `name:version`) or a path. `auto` takes
+    router@stable where that was fitted on these tiers' models, else the heuristic, which `heuristic` names."""
     min_quality: float = Field(0.0, ge=0, le=1)
     """The least probability of success to accept from an arm while another reaches it. `x-tierwise-min-quality` asks
     for more."""

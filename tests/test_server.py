@@ -127,7 +127,8 @@ async def test_a_signal_during_the_start_ends_it(tmp_path: Path, signum: signal.
     config = config_file(tmp_path / "t.toml", {"fast": "http://127.0.0.1:1"})
     async with serving_process("--config", config, cwd=tmp_path, waits=False) as running:
         assert running.process.stdout is not None
-        assert b"does not answer yet" in await asyncio.wait_for(running.process.stdout.readline(), 60)
+        assert b"router: heuristic" in await asyncio.wait_for(running.process.stdout.readline(), 60)
+        assert b"does not answer yet" in await asyncio.wait_for(running.process.stdout.readline(), 20)
         running.process.send_signal(signum)
         assert await running.ended() == 0
 

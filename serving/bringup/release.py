@@ -23,6 +23,7 @@ from serving.bringup.released import (
     find_base,
     find_tier,
 )
+from serving.bringup.router_release import ROUTER_ALIAS, release_router
 from serving.bringup.space import require_space
 from serving.engines.requantize import RequantizeError, SourceModel, open_model, requantize, tokenizer_sha256
 from serving.registry.aliases import Alias
@@ -131,8 +132,11 @@ def _requantize(
 
 
 def _point_aliases(store: Store, model: PackagedModel, chat_template: str | None, report: Report) -> None:
-    targets = {BASE_ALIAS: find_base(store, model)}
-    targets |= {tier.alias: find_tier(store, tier, model, chat_template=chat_template) for tier in TIERS}
+    tiers = {tier.alias: find_tier(store, tier, model, chat_template=chat_template) for tier in TIERS}
+    targets = {BASE_ALIAS: find_base(store, model), **tiers}
+    if _is_released(store.aliases.get(ROUTER_ALIAS)):
+        arms = {alias.name: found for alias, found in tiers.items() if found is not None}
+        targets[ROUTER_ALIAS] = release_router(store, arms, report)
     for alias, target in targets.items():
         current = store.aliases.get(alias)
         if target is None or (current is not None and current.target == target):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -27,10 +28,27 @@ def read_outcomes(path: Path) -> list[OutcomeRow]:
     Raises:
         OutcomesFileError: the file cannot be read, or a line is no outcome.
     """
+    return parse_outcomes(path, read_unpacked(path))
+
+
+def read_unpacked(path: Path) -> bytes:
+    """The bytes of a file, plain or `.gz`.
+
+    Raises:
+        OutcomesFileError: it cannot be read.
+    """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
         raise OutcomesFileError(f"{path}: cannot be read: {error}") from None
+
+
+def parse_outcomes(path: Path, data: bytes) -> list[OutcomeRow]:
+    """The rows in what `path` holds.
+
+    Raises:
+        OutcomesFileError: a line is no outcome.
+    """
     return list(_rows(path, data))
 
 

@@ -106,6 +106,9 @@ class Series:
         text = "Ledger records lost because the buffer was full."
         self.ledger_records_dropped_total = counter("ledger_records_dropped_total", text)
         self.build_info = gauge("build_info", "1, labelled with the version that runs.", "version")
+        self.router_info = gauge(
+            "router_info", "1, labelled with the difficulty model that decides.", "artifact"
+        )
 
     def of_tier(self, label: str) -> TierSeries:
         """Resolve the labels of one tier, which also makes its series appear at zero."""

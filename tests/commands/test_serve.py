@@ -157,7 +157,8 @@ async def test_a_tier_that_comes_later_is_waited_for(tmp_path: Path) -> None:
         async with serving_process("--config", config, cwd=tmp_path, waits=False) as running:
             stdout = running.process.stdout
             assert stdout is not None
-            assert b"asking again every second" in await asyncio.wait_for(stdout.readline(), 60)
+            assert b"router: heuristic" in await asyncio.wait_for(stdout.readline(), 60)
+            assert b"asking again every second" in await asyncio.wait_for(stdout.readline(), 20)
             await upstream.start()
             said = b""
             while b"Ctrl-C" not in said:
