@@ -1,1 +1,1 @@
-"""Load on a running gateway, over HTTP alone: nothing here imports the other rooms."""
+"""Load on a running gateway, over HTTP alone, and the router timed by itself: nothing here imports serving."""

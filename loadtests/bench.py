@@ -19,6 +19,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.disconnects",
         "whether clients that vanish at any moment leave something behind",
     ),
+    "router": (
+        "loadtests.router_bench",
+        "how long the router takes to decide, and what of it is reading, model and policy",
+    ),
     "start": (
         "loadtests.fresh_start",
         "how long a fresh machine takes from `git clone` to its first answer",
