@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any, Final
@@ -62,10 +63,14 @@ def main(argv: list[str]) -> int:
     except (LedgerError, NothingDecidedError, SettingsError) as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        print(json.dumps(told, ensure_ascii=False, indent=2))
-    else:
-        show(told)
+    try:
+        if args.json:
+            print(json.dumps(told, ensure_ascii=False, indent=2), flush=True)
+        else:
+            show(told)
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 3 if any(one["lack"] for one in _quantities(told)) else 0
 
 
