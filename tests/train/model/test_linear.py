@@ -1,0 +1,33 @@
+"""A row's result does not depend on the batch; eight bits are close."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from train.model.linear import FloatLinear, Int8Linear
+
+
+@pytest.mark.parametrize("make_linear", [FloatLinear, Int8Linear])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_row_is_the_same_to_the_bit_in_every_batch(make_linear: type, num_threads: int) -> None:
+    """Whatever the number of rows, and wherever a row stands among them."""
+    torch.set_num_threads(num_threads)
+    draw = torch.Generator().manual_seed(0)
+    for size_in, size_out in ((576, 960), (1536, 576), (24, 61)):
+        linear = make_linear(torch.randn(size_out, size_in, generator=draw))
+        x = torch.randn(64, size_in, generator=draw)
+        whole, order = linear(x), torch.randperm(64, generator=draw)
+        assert torch.equal(linear(x[order]), whole[order])
+        for num in (1, 2, 3, 7, 15, 16, 17, 33):
+            assert torch.equal(linear(x[:num]), whole[:num])
+    torch.set_num_threads(1)
+
+
+def test_eight_bits_by_hand() -> None:
+    """Both sides are rounded to 127 steps of their row's largest; the products are exact."""
+    linear = Int8Linear(torch.tensor([[1.27, 0.5], [0.0, -2.54]]))
+    assert linear(torch.tensor([[12.7, 1.04]])).tolist() == [
+        pytest.approx([12.7 * 1.27 + 1.0 * 0.5, -1.0 * 2.54], rel=1e-6)
+    ]
+    assert linear(torch.zeros(1, 2)).tolist() == [[0.0, 0.0]]
