@@ -42,6 +42,11 @@ class Codec(Protocol):
         """An answer with its end."""
         ...
 
+    def reply(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """What stands between an answer's end token and the policy's next word when these messages come: given
+        tokens. Whatever the policy sampled before stays as it was sampled."""
+        ...
+
     def text(self, token_ids: Sequence[int]) -> str:
         """What was answered, without its end."""
         ...
@@ -69,6 +74,10 @@ class CharacterCodec:
     def answer(self, text: str) -> tuple[int, ...]:
         """The characters and the end."""
         return (*self._ids(text), self.end_token_id)
+
+    def reply(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The messages' texts, a line each."""
+        return (*self._ids("\n" + "\n".join(message.text for message in messages)), self._begin_token_id)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The characters; marks are left out."""
@@ -132,12 +141,8 @@ class ChatCodec:
         assert isinstance(text, str), "one answer is one text"
         return text
 
-    def results(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """What stands between an assistant's end token and its next word when these tool results come: given tokens.
-
-        Found by rendering the results behind a fixed turn and taking away what is rendered without them, so that no
-        token that a policy sampled is ever rendered again.
-        """
+    def reply(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """As the template renders them behind a fixed turn, less what it renders without them."""
         head = [{"role": "user", "content": "."}, {"role": "assistant", "content": "."}]
         return self._rendered([*head, *map(_plain, messages)])[len(self._tail) :]
 
