@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from router.arms import Price
 from router.escalation_fit import Trials
-from router.escalation_report import Answers
+from router.escalation_play import Answers
 from router.first_tokens import FirstTokens
 from router.outcomes import OutcomeRow
 

@@ -16,48 +16,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from router.arms import Price
 from router.calibration import sigmoid
 from router.escalation import Band, PairModel, Revision
 from router.escalation_fit import Trials, fit_pair, logits
+from router.escalation_play import Answers, play
 from router.offer import Metric
 from router.resampling import Estimate, Resamples
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 BUDGETS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """Shares of the way from the first arm's expense to the next's."""
-NUM_PRICES: Final = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What both arms made of the prompts, and what of it is known before."""
-
-    trials: Trials
-    num_input_tokens: Floats
-    """(prompts, 2)."""
-    num_output_tokens: Floats
-    """(prompts, 2)."""
-    prices: tuple[Price, Price]
-
-    def costs(self) -> Floats:
-        """(prompts, 2): what the answers cost."""
-        return np.column_stack([self._costs(arm, self.num_output_tokens[:, arm]) for arm in (0, 1)])
-
-    def expected_costs(self) -> Floats:
-        """(prompts, 2): what they were expected to cost, by the arm's mean length."""
-        means = self.num_output_tokens.mean(axis=0)
-        return np.column_stack([self._costs(arm, np.full(len(self.trials), means[arm])) for arm in (0, 1)])
-
-    def wasted_costs(self, num_tokens: int) -> Floats:
-        """(prompts,): what the first arm takes until its answer is given up after so many tokens."""
-        return self._costs(0, np.minimum(self.num_output_tokens[:, 0], num_tokens))
-
-    def _costs(self, arm: int, num_output_tokens: Floats) -> Floats:
-        price = self.prices[arm]
-        return (price.input * self.num_input_tokens[:, arm] + price.output * num_output_tokens) / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +86,16 @@ def escalation_report(
     """
     pairs = _pairs(answers.trials, fold_of, num_tokens)
     revised = _revised(answers.trials, fold_of, pairs)
-    play = _play(answers, revised, metric, num_tokens, band, _lowest_gains(answers, fold_of, pairs))
+    played = play(answers, revised, metric, num_tokens, band, _lowest_gains(answers, fold_of, pairs))
     resamples = Resamples.draw(groups, generator, num_draws=num_draws)
-    least = float(play.expense_alone[-1].mean())  # at the greatest λ, where nobody goes up
-    budgets = least + np.array(BUDGETS) * (play.always_next - least)
+    least = float(played.expense_alone[-1].mean())  # at the greatest λ, where nobody goes up
+    budgets = least + np.array(BUDGETS) * (played.always_next - least)
 
     def alone(counts: Floats) -> Floats:
-        return _frontier(play.expense_alone, play.success_alone, counts, budgets)
+        return _frontier(played.expense_alone, played.success_alone, counts, budgets)
 
     def escalating(counts: Floats) -> Floats:
-        return _frontier(play.expense_escalating, play.success_escalating, counts, budgets)
+        return _frontier(played.expense_escalating, played.success_escalating, counts, budgets)
 
     def gain(counts: Floats) -> Floats:
         return escalating(counts) - alone(counts)
@@ -134,7 +103,7 @@ def escalation_report(
     losses = _losses(answers.trials.forecasts[:, 0], answers.trials.successes[:, 0]) - _losses(
         revised[:, 0], answers.trials.successes[:, 0]
     )
-    middle = int(np.argmin(np.abs(play.expense_escalating.mean(axis=1) - budgets[len(budgets) // 2])))
+    middle = int(np.argmin(np.abs(played.expense_escalating.mean(axis=1) - budgets[len(budgets) // 2])))
     return EscalationReport(
         metric=metric,
         num_tokens=num_tokens,
@@ -150,8 +119,8 @@ def escalation_report(
             )
         ),
         mean_gain=resamples.estimate(lambda counts: gain(counts).mean(axis=1)),
-        held_share=float(play.is_held[middle].mean()),
-        escalated_share=float(play.is_escalated[middle].mean()),
+        held_share=float(played.is_held[middle].mean()),
+        escalated_share=float(played.is_escalated[middle].mean()),
     )
 
 
@@ -196,62 +165,6 @@ def _lowest_gains(answers: Answers, fold_of: NDArray[np.int64], pairs: Sequence[
 
 def _told_anew(revision: Revision, forecasts: Floats, statistic: Floats) -> Floats:
     return sigmoid(revision.intercept + revision.slope * logits(forecasts) + revision.weight * statistic)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Play:
-    """Both policies at every λ: (prices, prompts) each, λ rising."""
-
-    success_alone: Floats
-    expense_alone: Floats
-    success_escalating: Floats
-    expense_escalating: Floats
-    is_held: Flags
-    is_escalated: Flags
-    always_next: float
-    """Mean expense of the next arm always."""
-
-
-def _play(
-    answers: Answers, revised: Floats, metric: Metric, num_tokens: int, band: Band, lowest_gains: Floats
-) -> _Play:
-    forecasts, successes = answers.trials.forecasts, answers.trials.successes
-    is_share = metric is Metric.FULL_SHARE
-    ones = np.ones(len(forecasts))
-    spent = np.column_stack((0 * ones, ones)) if is_share else answers.costs()
-    expected = np.column_stack((0 * ones, ones)) if is_share else answers.expected_costs()
-    wasted = 0 * ones if is_share else answers.wasted_costs(num_tokens)
-    gain, step = forecasts[:, 1] - forecasts[:, 0], expected[:, 1] - expected[:, 0]
-    later_gain = revised[:, 1] - revised[:, 0]
-    prices = _prices(np.concatenate((gain / step, later_gain / expected[:, 1])))[:, None]
-    goes_up = gain > prices * step
-    in_band = (forecasts[:, 0] >= band.low) & (forecasts[:, 0] <= band.high)
-    is_held = ~goes_up & in_band & (lowest_gains > prices * expected[:, 1])
-    is_escalated = is_held & (later_gain > prices * expected[:, 1])
-
-    def either(is_up: Flags) -> tuple[Floats, Floats]:
-        return np.where(is_up, successes[:, 1], successes[:, 0]), np.where(is_up, spent[:, 1], spent[:, 0])
-
-    success_alone, expense_alone = either(goes_up)
-    success_escalating, expense_escalating = either(goes_up | is_escalated)
-    return _Play(
-        success_alone=success_alone,
-        expense_alone=expense_alone,
-        success_escalating=success_escalating,
-        expense_escalating=expense_escalating + is_escalated * wasted,
-        is_held=is_held,
-        is_escalated=is_escalated,
-        always_next=float(spent[:, 1].mean()),
-    )
-
-
-def _prices(rises: Floats) -> Floats:
-    """Values of λ from 0 to where nobody goes up, dense where requests change arms."""
-    positive = rises[rises > 0]
-    if not len(positive):
-        return np.array([0.0, 1.0])
-    inner = np.quantile(positive, np.linspace(0, 1, NUM_PRICES))
-    return np.unique(np.concatenate(([0.0], inner, [2 * inner[-1]])))
 
 
 def _frontier(expenses: Floats, successes: Floats, counts: Floats, budgets: Floats) -> Floats:

@@ -16,7 +16,8 @@ from rich.console import Console
 from router.escalation import EscalationModel
 from router.escalation_fit import NUM_TOKENS, Trials, fit_pair
 from router.escalation_outcomes import pairs_of
-from router.escalation_report import Answers, EscalationReport, escalation_report
+from router.escalation_play import Answers
+from router.escalation_report import EscalationReport, escalation_report
 from router.fit import LEAST_PROMPTS, FitConfig, FitRefusedError, deal, predict_held_out, prepare
 from router.offer import Metric
 from router.outcome_table import table_of

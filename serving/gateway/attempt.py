@@ -17,6 +17,7 @@ from serving.gateway.fleet import Tier
 from serving.gateway.holdback import ESCALATED, EscalatedError, Trial
 from serving.gateway.protocols.base import Forward
 from serving.gateway.protocols.choices import parsed_object, raise_error
+from serving.gateway.relay import Relay
 from serving.ledger.records import Outcome
 from serving.telemetry.metrics import Metrics
 from serving.upstream.client import UpstreamClient
@@ -179,14 +180,11 @@ class Attempt:
         reader = entry.reader
         observe_gap = self._metrics.token_gap(entry.tier.name)
         headers = [*STREAM, *self._answer_headers(decision, None)]
-        relay = _Relay(entry, self._exchange, headers, self._clock, observe_gap)
+        relay = Relay(entry, self._exchange, headers, self._clock, observe_gap)
         if trial is not None:
             await relay.pass_on(await trial.wait(response.chunks(), reader))
         if not reader.is_complete:
-            async for chunk in response.chunks():
-                await relay.pass_on(reader.feed(chunk))
-                if reader.is_complete:  # the client has waited long enough, whenever the upstream closes
-                    break
+            await relay.pass_all(response, reader)
         await relay.end(reader.finish())
         entry.outcome = Outcome.SUCCESS
         with suppress(TimeoutError, UpstreamError):
@@ -234,56 +232,6 @@ class Attempt:
                 raise
             is_retryable = entry.outcome is not Outcome.REJECTED
             raise AttemptFailedError(error, is_retryable=is_retryable, replica=entry.replica) from error
-
-
-class _Relay:
-    """Passes the events of one stream on to the client, and times its tokens."""
-
-    def __init__(
-        self,
-        entry: AttemptEntry,
-        exchange: Exchange,
-        headers: list[Header],
-        clock: Callable[[], float],
-        observe_gap: Callable[[float], None],
-    ) -> None:
-        self._entry = entry
-        self._exchange = exchange
-        self._headers = headers
-        self._clock = clock
-        self._observe_gap = observe_gap
-        self._last_token = 0.0
-        self._num_tokens = 0
-
-    async def pass_on(self, events: bytes) -> None:
-        """Send events, if there are any; the first commit the answer."""
-        if not events:
-            return
-        if not self._entry.is_committed:
-            await self._commit()
-        await self._exchange.send(events)
-        if self._entry.reader.num_tokens > self._num_tokens:
-            self._note_tokens(self._entry.reader.num_tokens)
-
-    async def end(self, tail: bytes) -> None:
-        """Send the last bytes."""
-        if not self._entry.is_committed:
-            await self._commit()
-        await self._exchange.send(tail, is_last=True)
-
-    async def _commit(self) -> None:
-        self._entry.is_committed = True
-        await self._exchange.start(200, self._headers)
-
-    def _note_tokens(self, num_tokens: int) -> None:
-        now = self._clock()
-        if self._entry.first_token is None:
-            self._entry.first_token = self._last_token = now
-            self._num_tokens += 1
-        for _ in range(num_tokens - self._num_tokens):  # between those that came together is none
-            self._observe_gap(now - self._last_token)
-            self._last_token = now
-        self._num_tokens = num_tokens
 
 
 async def _expect_stream(response: UpstreamResponse) -> None:

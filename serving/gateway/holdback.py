@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from router.decision import Decision, Reason
@@ -89,27 +89,29 @@ class Trial:
             )
 
     def _next_decision(self) -> Decision:
-        """What was decided, but for the arm: its chance is still that of the way which led here."""
-        following = self.hold.next
-        open_to = [candidate.arm for candidate in self.decision.candidates if candidate.excluded is None]
+        """What was decided, but for the arm and what is forecast of it, by which it will be graded.
+
+        The chance is still that of the way which led here, and what was weighed stays, so that it can be replayed.
+        """
+        p = self.hold.revised(self.tap.tokens)[1]
+        following = replace(self.hold.next, success_probability=p, raw_probability=None)
+        candidates = tuple(following if c.arm == following.arm else c for c in self.decision.candidates)
         return replace(
             self.decision,
             arm=following.arm,
             tier=following.tier,
             reason=Reason.ESCALATION,
-            success_probability=self.hold.revised(self.tap.tokens)[1],
+            success_probability=p,
             expected=following.expected,
-            position=open_to.index(following.arm),
+            candidates=candidates,
+            position=[c.arm for c in candidates if c.excluded is None].index(following.arm),
         )
 
 
 @dataclass(slots=True)
 class _Course:
-    held: bytearray
-    end: End
-
-    def __init__(self) -> None:
-        self.held, self.end = bytearray(), End.ABANDONED
+    held: bytearray = field(default_factory=bytearray)
+    end: End = End.ABANDONED
 
 
 class Holdback:

@@ -133,16 +133,19 @@ async def test_both_attempts_are_paid_once(is_streaming: bool) -> None:
         assert first.cost > NUM_HELD * 0.8 / 1e6
         (decision,) = live.books.decisions
         assert (decision.arm, decision.reason, decision.num_attempts) == ("full", "escalation", 2)
+        told = {each["arm"]: each for each in json.loads(decision.candidates)}
+        assert told["full"]["raw"] == decision.success_probability == pytest.approx(0.8808, abs=1e-4)
+        assert told["full"]["weighed"] == 0.8
         assert decision.cost == pytest.approx(first.cost + second.cost)
         ((arm, realised),) = spent
         assert (arm, realised.full_share) == (None, 1.0)
         assert realised.cost == pytest.approx(first.cost + second.cost)
-        told = float(answer.headers["x-tierwise-cost"])
+        shown = float(answer.headers["x-tierwise-cost"])
         if is_streaming:
             assert answer.headers["x-tierwise-cost-basis"] == "expected"
-            assert told > first.cost
+            assert shown > first.cost
         else:
-            assert told == pytest.approx(first.cost + second.cost, abs=1e-9)
+            assert shown == pytest.approx(first.cost + second.cost, abs=1e-9)
 
 
 async def test_a_whole_answer_is_held_as_a_stream() -> None:

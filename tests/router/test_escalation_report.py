@@ -11,7 +11,8 @@ from router.calibration import sigmoid
 from router.escalation import Band
 from router.escalation_fit import Trials, fit_pair, fit_revision, logits
 from router.escalation_outcomes import price_of
-from router.escalation_report import Answers, EscalationReport, escalation_report
+from router.escalation_play import Answers
+from router.escalation_report import EscalationReport, escalation_report
 from router.first_tokens import FirstTokens
 from router.offer import Metric
 

@@ -1,4 +1,4 @@
-"""What an engine says of its first tokens, taken from its answer on the way: the client sees no more than it asked for."""
+"""What an engine says of its first tokens, taken from its answer; the client sees no more of it than it asked for."""
 
 from __future__ import annotations
 
