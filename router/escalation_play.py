@@ -1,4 +1,4 @@
-"""Both policies at every λ, on prompts whose outcome on either arm is known: predicting alone, and escalating as well."""
+"""Both policies at every λ, on prompts known on either arm: predicting alone, and escalating as well."""
 
 from __future__ import annotations
 
