@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import pi, sqrt
 from typing import Any, Final
 
@@ -34,6 +34,15 @@ class CalibrationPeriod:
         self.nums[place] += 1
         self.probabilities[place] += probability
         self.successes[place] += success
+
+    def plain(self) -> dict[str, Any]:
+        """Its members. A week of them is copied while requests wait, and `asdict` takes ten times as long."""
+        return {
+            "began": self.began,
+            "nums": self.nums.copy(),
+            "probabilities": self.probabilities.copy(),
+            "successes": self.successes.copy(),
+        }
 
     @property
     def num_outcomes(self) -> int:
@@ -77,7 +86,7 @@ class CalibrationLog:
 
     def plain(self) -> list[dict[str, Any]]:
         """What outlives a restart, as numbers and lists."""
-        return [asdict(period) for period in self.periods]
+        return [period.plain() for period in self.periods]
 
     def restore(self, plain: Sequence[Mapping[str, Any]]) -> None:
         """Go on from what `plain` described."""

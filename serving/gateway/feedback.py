@@ -150,7 +150,8 @@ class Feedback:
 
     def grade(self, request_id: str, graded: Graded, *, source: str, score: float) -> FeedbackRecord:
         """Record a grade of a request for which an arm was chosen."""
-        assert graded.arm is not None and graded.tier is not None, "there is an answer to grade"
+        assert graded.arm is not None, "there is an answer to grade"
+        assert graded.tier is not None, "an arm has a tier"
         record = FeedbackRecord(
             request_id=request_id,
             recorded_at=self._wall_clock(),

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from router.artifact_header import ArmFigures, ArtifactHeader
 from router.budget import BudgetController
 from router.budget_config import BudgetConfig
 from router.difficulty import Assessment, Forecast
 from router.doubt import DoubtKind
 from router.drift import DriftConfig, DriftKind
-from router.evidence import Evidence, Grade, Known
+from router.evidence import Evidence, Grade, Known, known_of
 from router.histogram import reference
 from router.offer import Metric, Offer
 from router.recalibration import MapKind, fitted
@@ -242,3 +243,31 @@ def test_a_restart_changes_nothing() -> None:
     assert other.plain() == one.plain()
     with pytest.raises(ValueError, match="version"):
         watching(version="another").restore(one.plain())
+
+
+def test_an_artifact_says_what_is_known() -> None:
+    """References and held-out errors come from its header; what chance makes of an error is taken off it."""
+    figures = ArmFigures(
+        num_outcomes=240,
+        success_share=0.5,
+        auc=0.7,
+        brier_score=0.2,
+        calibration_error=0.2,
+        calibration_noise=0.05,
+    )
+    header = ArtifactHeader(
+        version="v",
+        arms=ARMS,
+        num_prompts=1,
+        num_groups=1,
+        data_sha256="",
+        recipe={},
+        metrics={},
+        figures={"fast": figures},
+        feature_references={"length": UNIFORM},
+        score_references={"fast": UNIFORM},
+    )
+    known = known_of(header)
+    assert (known.inputs, known.scores) == ({"length": UNIFORM}, {"fast": UNIFORM})
+    assert known.held_out_errors["fast"] == pytest.approx(0.15)
+    assert watching(known).check().doubts == (DoubtKind.CALIBRATION,)
