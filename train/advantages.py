@@ -68,7 +68,6 @@ class DomainScale:
         """For a checkpoint."""
         return dict(self.mean_squares)
 
-    @classmethod
-    def restored(cls, plain: Mapping[str, Any]) -> DomainScale:
+    def restore(self, plain: Mapping[str, Any]) -> None:
         """From a checkpoint."""
-        return cls({name: float(value) for name, value in plain.items()})
+        self.mean_squares.update(plain)

@@ -67,7 +67,8 @@ def test_scale_goes_on_from_a_checkpoint() -> None:
     """Restored, it scales as it would have."""
     scale = DomainScale()
     scale.scaled("sums", centred([1, 0, 0]))
-    again = DomainScale.restored(scale.plain())
+    again = DomainScale()
+    again.restore(scale.plain())
     assert (
         again.scaled("sums", centred([1, 1, 0])).tolist() == scale.scaled("sums", centred([1, 1, 0])).tolist()
     )

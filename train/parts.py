@@ -1,0 +1,52 @@
+"""What a run is made of, as protocols: the model that learns, the sampler that is told of its weights, the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from train.batch import Group
+from train.codec import Codec
+from train.domains.base import Domain
+from train.learner import TrainedModel
+from train.rollouts.rollout import Sampler
+from train.verifiers.pool import Pool
+
+
+class ReferencedModel(TrainedModel, Protocol):
+    """A trained model that can hold a copy of itself to be kept near to."""
+
+    def keep_reference(self, weights: Mapping[str, Tensor] | None = None) -> None:
+        """From now on `reference` answers by these weights, named as in `trained`; where None, by those of now."""
+        ...
+
+    def reference(self, groups: Sequence[Group]) -> Tensor:
+        """(tokens,): log-probs by the weights that were kept."""
+        ...
+
+    def reference_weights(self) -> Mapping[str, Tensor]:
+        """The weights that were kept; empty where none were."""
+        ...
+
+
+class UpdatedSampler(Sampler, Protocol):
+    """A sampler that can be told of new weights."""
+
+    def update(self, policy_version: int) -> None:
+        """Sample from the weights as they are now, under this version."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a run is made of."""
+
+    model: ReferencedModel
+    sampler: UpdatedSampler
+    codec: Codec
+    domains: Mapping[str, Domain]
+    """Audited."""
+    pool: Pool

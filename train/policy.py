@@ -1,0 +1,87 @@
+"""Puts a recipe's policy together: base or random weights, what of them moves, its codec and its sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from train.codec import CharacterCodec, ChatCodec, Codec
+from train.model.llama import Llama
+from train.model.lora import add_lora
+from train.model.policy import LlamaPolicy
+from train.model.shape import LlamaShape
+from train.model.trainable import train_all, train_top_layers
+from train.model.weights import load_llama
+from train.recipe import AdaptSettings, Recipe, ScratchSettings
+from train.rollouts.in_process import InProcessSampler
+from train.seeds import seed_of
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What learns and speaks."""
+
+    model: LlamaPolicy
+    sampler: InProcessSampler
+    codec: Codec
+    base: Path | None
+    """The directory that it came from; None for random weights."""
+
+
+def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots: int = 64) -> Policy:
+    """The policy that a run of `recipe` starts from.
+
+    Args:
+        recipe: what to build.
+        find_base: a directory in Hugging Face's form for a `source`.
+        num_slots: answers that are sampled at once.
+    """
+    if isinstance(recipe.base, ScratchSettings):
+        directory, codec = None, CharacterCodec()
+        model: Llama = _scratch(recipe.base, codec.num_tokens, recipe.seed)
+        policy_codec: Codec = codec
+    else:
+        directory = find_base(recipe.base.source)
+        model, policy_codec = load_llama(directory), ChatCodec(directory)
+    adapt(model, recipe.adapt, recipe.seed)
+    policy = LlamaPolicy(model, temperature=recipe.rl.temperature)
+    return Policy(policy, InProcessSampler(model, num_slots=num_slots), policy_codec, directory)
+
+
+def adapt(model: Llama, settings: AdaptSettings, seed: int) -> None:
+    """Mark what moves."""
+    if settings.method == "all":
+        train_all(model)
+    elif settings.method == "top_layers":
+        train_top_layers(model, settings.num_layers)
+    else:
+        add_lora(model, rank=settings.rank, alpha=settings.alpha, seed=seed_of(seed, "lora"))
+
+
+def _scratch(settings: ScratchSettings, num_tokens: int, seed: int) -> Llama:
+    """A small Llama, initialised as GPT-2 is: normal, 0.02, the maps into the residual stream less by its depth."""
+    shape = LlamaShape(
+        vocab_size=num_tokens,
+        hidden_size=settings.width,
+        intermediate_size=4 * settings.width * 2 // 3 // 8 * 8,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        num_kv_heads=settings.num_heads,
+        head_size=settings.width // settings.num_heads,
+        norm_eps=1e-5,
+        rope_theta=10_000.0,
+        max_positions=settings.max_tokens,
+        is_tied=True,
+    )
+    model = Llama(shape)
+    generator = torch.Generator().manual_seed(seed_of(seed, "weights"))
+    deeper = (2 * settings.num_layers) ** -0.5
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:
+                spread = 0.02 * (deeper if name.endswith(("o_proj.weight", "down_proj.weight")) else 1.0)
+                weight.normal_(0.0, spread, generator=generator)
+    return model
