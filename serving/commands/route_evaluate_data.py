@@ -65,6 +65,10 @@ def read_tables(path: Path, *, only: str | None = None, arms: Sequence[str] | No
             raise OutcomesFileError(
                 f"{path}: no outcomes of arm {missing[0]!r}; there are {', '.join(table.arms)}"
             )
+        if arms is not None and tuple(arms) != table.arms:
+            raise OutcomesFileError(
+                f"{path}: its arms are {', '.join(table.arms)}, weakest first; leave --arms out"
+            )
     return tables if only is None else _only(path, tables, only)
 
 

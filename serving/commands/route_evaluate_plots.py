@@ -50,7 +50,7 @@ def frontier_png(report: Report, title: str) -> bytes:
     axes.plot(x, [p.router.value for p in points], color=ROUTER, linewidth=2, label="router")
     axes.plot(straight, [p.prompt_length for p in points], color=OTHER, linestyle="-.", label="prompt length")
     axes.plot(straight, [p.random for p in points], color=INK, linestyle="--", linewidth=1, label="random")
-    for at, always, place in ((0, report.weak, (6, -12)), (-1, report.strong, (0, -14))):
+    for at, always, place in ((0, report.weak, (6, -12)), (-1, report.strong, (2, -18))):
         axes.plot([x[at]], [always.success.value], "o", color=INK, markersize=5)
         axes.annotate(
             f"always {always.arm}",
@@ -65,7 +65,8 @@ def frontier_png(report: Report, title: str) -> bytes:
     )
     axes.set_ylabel("share of right answers")
     axes.set_title(title, fontsize=10)
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    axes.margins(y=0.1)
+    figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=5)
     return _png(figure)
 
 

@@ -228,6 +228,7 @@ def test_wrong_use(tmp_path: Path, artifact: Path, capsys: pytest.CaptureFixture
         ([tmp_path / "none.jsonl"], 1, "cannot be read"),
         ([data, "--set", "quiz"], 1, "no set 'quiz'; there is exam"),
         ([data, "--arms", "fast,slow"], 1, "no outcomes of arm 'slow'"),
+        ([data, "--arms", "full,fast"], 1, "its arms are fast, full"),
         ([data, "--artifact", data], 1, "not a router artifact"),
         ([data, "--artifact", "./none.npz"], 1, "none.npz: cannot be read"),
         ([data, "--artifact", "router@nowhere", "--home", tmp_path], 1, "router@nowhere"),
