@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from train.transcript import JsonValue, ToolCall
 
@@ -47,9 +47,15 @@ class Tool(Protocol):
         """All there are."""
         ...
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, JsonValue]) -> Self:
+        """The tool as it stands in a state, which is copied. States come from generators and from `state`, never
+        from a policy: members that are left out begin empty."""
+        ...
+
     def apply(self, operation: str, arguments: Mapping[str, JsonValue]) -> ToolResult:
-        """Do it. Arguments have been checked against the schema. Raises nothing but `ToolError`, and then has
-        changed nothing."""
+        """Do it. Arguments have been checked against the schema. Raises nothing but `ToolError`; the toolset takes
+        back whatever was changed before that."""
         ...
 
     def state(self) -> dict[str, JsonValue]:
