@@ -207,7 +207,6 @@ def test_no_bound(text: str) -> None:
         ([pairs(1, seed=0)[0] | {"prompt": 3}], ":1: 'prompt' is 3"),
         ([*pairs(2, seed=0), {"set": "exam"}], ":3: no 'subject'"),
         (pairs(100, seed=0), "outcomes of arm 'fast' are too few"),
-        (pairs(3, seed=0), "groups of prompts cannot be dealt to 5 folds"),
         ([each | {"strong_correct": True} for each in pairs(300, seed=0)], "has only 0 failures"),
     ],
 )
