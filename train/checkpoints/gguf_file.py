@@ -65,7 +65,9 @@ class GgufFile:
         try:
             values = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError as error:
-            raise CheckpointError(f"{self.path}: {name}: {error}; take the model in another quantisation") from None
+            raise CheckpointError(
+                f"{self.path}: {name}: {error}; take the model in another quantisation"
+            ) from None
         shape = tuple(int(size) for size in reversed(tensor.shape))
         return np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
 

@@ -17,14 +17,18 @@ def read_shape(file: GgufFile) -> LlamaShape:
     """
     architecture = file.need("general.architecture")
     if architecture != "llama":
-        raise CheckpointError(f"{file.path} is a {architecture!r}; only the Llama family ('llama') is trained here")
+        raise CheckpointError(
+            f"{file.path} is a {architecture!r}; only the Llama family ('llama') is trained here"
+        )
     if "rope_freqs.weight" in file.tensors:
         raise CheckpointError(
             f"{file.path} scales each rotary frequency by itself; 'default' and 'linear' are computed here"
         )
     kind = file.get("llama.rope.scaling.type", "none")
     if kind not in {"none", "linear"}:
-        raise CheckpointError(f"{file.path} has RoPE scaling {kind!r}; 'default' and 'linear' are computed here")
+        raise CheckpointError(
+            f"{file.path} has RoPE scaling {kind!r}; 'default' and 'linear' are computed here"
+        )
     num_heads = int(file.need("llama.attention.head_count"))
     hidden_size = int(file.need("llama.embedding_length"))
     return LlamaShape(

@@ -1,4 +1,4 @@
-"""A directory of safetensors → GGUF, for llama.cpp. Smaller types are `serving.engines.requantize`'s, from this file."""
+"""A directory of safetensors → GGUF, for llama.cpp. Smaller types are made from it by `serving.engines.requantize`."""
 
 from __future__ import annotations
 
