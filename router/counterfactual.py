@@ -84,6 +84,8 @@ class WhatIf:
     """Of requests, by arm."""
     logged_shares: Mapping[str, float]
     """The same of the log: what its policy gave each arm, over its own draws."""
+    expected: float
+    """What a request would be forecast to take: the target, where there is one and it is in reach."""
     success: Comparison
     cost: Comparison
     taken: Comparison
@@ -170,6 +172,7 @@ class Hindsight:
             unsupported_share=weights.unsupported_share,
             shares=self._shares(new),
             logged_shares=self._shares(old),
+            expected=float((new * self._taken.forecasts).sum(axis=1).mean()),
             success=self._comparison(self._success, new, weights),
             cost=self._comparison(self._cost, new, weights),
             taken=self._comparison(self._taken, new, weights),

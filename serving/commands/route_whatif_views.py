@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from math import isclose
+from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,9 @@ from router.offer import Metric
 from serving.commands.ledger_views import console
 
 Told = Mapping[str, Any]
+
+OFF_TARGET: Final = 0.01
+"""Relative to the target; within it nothing is said."""
 
 
 def show(told: Told) -> None:
@@ -23,6 +27,8 @@ def show(told: Told) -> None:
         out.print()
         out.print(Text(_title(told, one), style="bold"))
         out.print(_table(told, one))
+        if (told_of_target := _out_of_reach(one)) is not None:
+            out.print(Text(f"! {told_of_target}", style="yellow"))
         for remedy, names in _remedies(told, one).items():
             out.print(Text(f"! {' and '.join(names)}: not enough support: {remedy}", style="yellow"))
 
@@ -56,6 +62,16 @@ def _title(told: Told, one: Told) -> str:
         else f"λ of {one['price_of_compute']:g} on {told['metric']}"
     )
     return f"{wanted}: {one['moved_share']:.1%} of requests would have gone elsewhere"
+
+
+def _out_of_reach(one: Told) -> str | None:
+    """What stands between a target and what would be taken, where something does."""
+    target, expected = one["target"], one["expected"]
+    if target is None or isclose(expected, target, rel_tol=OFF_TARGET):
+        return None
+    if expected < target:
+        return f"{expected:.4g} would be expected to be taken: at times all that is worth buying takes less"
+    return f"{expected:.4g} would be expected to be taken: at times no λ takes as little as the target"
 
 
 def _table(told: Told, one: Told) -> Table:

@@ -111,6 +111,7 @@ def _plain(told: WhatIf, unit: float) -> Answer:
     return {
         "moved_share": told.moved_share,
         "unsupported_share": told.unsupported_share,
+        "expected": told.expected * unit,
         "shares": {"now": told.logged_shares, "then": told.shares},
         "success": _compared(told, told.success),
         "cost": _compared(told, told.cost),

@@ -52,6 +52,16 @@ def test_what_is_not_known_is_said_with_its_remedy(tmp_path: Path, capsys: Captu
     assert "! success: not enough support: of 3000 requests 0 have an outcome" in " ".join(told.split())
 
 
+def test_a_target_out_of_reach_is_said(home: str, capsys: Capture) -> None:
+    """With a lot for a fifth of requests, half of them to full, a tenth goes to full at any λ."""
+    main(["--target", "0.05,0.3", "--home", home])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "! 0.1 would be expected to be taken: at times no λ takes as little as the target" in told
+    assert told.count("would be expected") == 1
+    main(["--metric", "cost_per_request", "--target", "7", "--home", home])
+    assert "all that is worth buying takes less" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_sample_is_called_one(home: str, capsys: Capture) -> None:
     """Above the cap, how many were looked at of how many."""
     main(["--target", "0.2", "--max-requests", "2000", "--home", home])
