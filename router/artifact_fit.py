@@ -16,7 +16,7 @@ import numpy as np
 
 from router.artifact_header import ArtifactHeader
 from router.encoding import ENCODING_VERSION, feature_names
-from router.fit import FitConfig, Prepared, deal_domains, fit, has_domains
+from router.fit import FitConfig, FitRefusedError, Prepared, deal_domains, fit, has_domains
 from router.fitted import UNKNOWN_WORDS, FittedModel
 from router.held_out import HeldOut, hold_out
 from router.histogram import Reference, reference
@@ -59,9 +59,7 @@ def fit_artifact(
     version = f"router-{_digest(origin.data_sha256, recipe)[:12]}"
     model = fit(prepared, config, version=version, on_step=on_step)
     held_out = hold_out(prepared, config, on_step=on_step)
-    elsewhere = None
-    if has_domains(prepared.table, config):
-        elsewhere = hold_out(prepared, config, fold_of=deal_domains(prepared, config), on_step=on_step)
+    elsewhere = _hold_out_domains(prepared, config, on_step)
     return model, ArtifactHeader(
         version=version,
         arms=model.arms,
@@ -77,6 +75,15 @@ def fit_artifact(
         feature_references=_feature_references(prepared, held_out),
         score_references=_score_references(held_out),
     )
+
+
+def _hold_out_domains(prepared: Prepared, config: FitConfig, on_step: Callable[[], None]) -> HeldOut | None:
+    if not has_domains(prepared.table, config):
+        return None
+    try:
+        return hold_out(prepared, config, fold_of=deal_domains(prepared, config), on_step=on_step)
+    except FitRefusedError:
+        return None  # some domains have nearly all successes, or failures: nothing can be said of new ones
 
 
 def _generator(config: FitConfig) -> np.random.Generator:

@@ -54,7 +54,8 @@ class ArtifactHeader:
     figures: Mapping[str, ArmFigures] = field(default_factory=dict)
     """Of each arm, held out: no near-duplicate of a prompt was fitted on."""
     new_domain_figures: Mapping[str, ArmFigures] = field(default_factory=dict)
-    """The same where no prompt of its domain was; empty where there were too few domains."""
+    """The same where no prompt of its domain was; empty where there were too few domains, or some had nearly all of the
+    successes."""
     feature_references: Mapping[str, Reference] = field(default_factory=dict)
     """How each feature was distributed over the prompts."""
     score_references: Mapping[str, Reference] = field(default_factory=dict)

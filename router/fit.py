@@ -101,8 +101,12 @@ def fit(
     Raises:
         FitRefusedError: too few outcomes, or of one class only.
     """
+    refuse_poor(prepared.table)
+    return _fit(prepared, config, version, on_step)
+
+
+def _fit(prepared: Prepared, config: FitConfig, version: str, on_step: Callable[[], None]) -> FittedModel:
     table = prepared.table
-    _refuse_poor(table)
     fold_of = deal(prepared, config)
     held_out = _held_out(prepared, fold_of, config, on_step)
     scorer = _fit_scorer(prepared, config)
@@ -261,28 +265,36 @@ def held_out_models(
         on_step: as of `fit`.
 
     Raises:
-        FitRefusedError: as `fit`, of what is left without a fold.
+        FitRefusedError: as `fit`; also where a fold leaves less than half of what a model needs.
     """
+    refuse_poor(prepared.table)
     fold_of = deal(prepared, config) if fold_of is None else fold_of
     for fold in range(config.num_folds):
         part = prepared.select(np.flatnonzero(fold_of != fold))
-        model = fit(part, replace(config, seed=config.seed + fold + 1), version="held out", on_step=on_step)
+        refuse_poor(part.table, share=0.5)
+        model = _fit(part, replace(config, seed=config.seed + fold + 1), "held out", on_step)
         yield np.flatnonzero(fold_of == fold), model
 
 
-def _refuse_poor(table: OutcomeTable) -> None:
+def refuse_poor(table: OutcomeTable, *, share: float = 1.0) -> None:
+    """Return where there are outcomes enough of each arm, and of each class; or this share of what is enough.
+
+    Raises:
+        FitRefusedError: there are not.
+    """
+    least_prompts, least_of_a_class = int(share * LEAST_PROMPTS), int(share * LEAST_OF_A_CLASS)
     for arm, name in enumerate(table.arms):
         outcomes = table.successes[~np.isnan(table.successes[:, arm]), arm]
-        if len(outcomes) < LEAST_PROMPTS:
+        if len(outcomes) < least_prompts:
             raise FitRefusedError(
-                f"{len(outcomes)} outcomes of arm {name!r} are too few for a model; collect at least {LEAST_PROMPTS}"
+                f"{len(outcomes)} outcomes of arm {name!r} are too few for a model; collect at least {least_prompts}"
             )
         num_successes = float(outcomes.sum())
         least = min(num_successes, len(outcomes) - num_successes)
-        if least < LEAST_OF_A_CLASS:
+        if least < least_of_a_class:
             kind = "successes" if num_successes <= least else "failures"
             raise FitRefusedError(
-                f"arm {name!r} has only {least:g} {kind} among {len(outcomes)} outcomes, and {LEAST_OF_A_CLASS} are "
+                f"arm {name!r} has only {least:g} {kind} among {len(outcomes)} outcomes, and {least_of_a_class} are "
                 "needed to learn from; collect prompts of other levels"
             )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import sqrt
 from typing import Final
 
 import numpy as np
@@ -133,7 +134,7 @@ class FittedModel:
         scores = self.scorer.scores(encoded)
         dense = self.scorer.dense(encoded, scores)
         unknown = float(dense[len(encoded.features)])
-        is_supported = unknown <= self.most_unknown
+        is_supported = self.is_supported(encoded, unknown)
         forecasts = {}
         for arm in arms:
             place = self.arms.index(arm.name)
@@ -144,6 +145,13 @@ class FittedModel:
             )
         inputs = dict(zip(WATCHED, encoded.features[list(_watched_places())].tolist(), strict=True))
         return Assessment(forecasts=forecasts, inputs=inputs | {UNKNOWN_WORDS: unknown})
+
+    def is_supported(self, encoded: Encoded, unknown_share: float) -> bool:
+        """Whether the model has seen the like. So short a text as "hi" says little of itself, known or not: the fewer
+        the words, the more may be unknown, by one standard error of such a share."""
+        num_runs = max(1, len(encoded.words.indices))
+        spread = sqrt(self.most_unknown * (1 - self.most_unknown) / num_runs)
+        return unknown_share <= self.most_unknown + spread
 
     def probabilities(self, encoded: Encoded) -> NDArray[np.float64]:
         """The probability of success of each arm."""

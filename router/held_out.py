@@ -74,5 +74,5 @@ def hold_out(
             encoded = prepared.encoded[place]
             probabilities[place] = model.probabilities(encoded)
             unknown_shares[place] = model.scorer.columns.rarity(encoded)[0]
-            is_supported[place] = unknown_shares[place] <= model.most_unknown
+            is_supported[place] = model.is_supported(encoded, unknown_shares[place])
     return HeldOut(prepared.table, probabilities, unknown_shares, float(is_supported.mean()))
