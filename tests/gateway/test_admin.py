@@ -58,8 +58,8 @@ async def test_a_change_is_in_force_at_once(tmp_path: Path, admin: dict[str, str
             5.0,
         )
         assert told["state"]["price_of_compute"] == 5.0
-        assert (await gateway.chat(AUTO)).headers["x-tierwise-arm"] == "fast"
         assert (await gateway.http.get("/admin/budget")).json() == told
+        assert (await gateway.chat(AUTO)).headers["x-tierwise-arm"] == "fast"
 
 
 async def test_every_change_is_written_down(tmp_path: Path, admin: dict[str, str]) -> None:
