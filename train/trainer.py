@@ -198,6 +198,8 @@ class Trainer:
         began = time.perf_counter()
         metrics = self._learned(self.learner.step(collected.groups))
         self._observe(collected.draws, collected.verdicts)
+        if self.conflict is not None:
+            metrics["cosines"] = self.conflict.matrix()
         return {**collected.metrics, **metrics, "learn_seconds": time.perf_counter() - began}
 
     def _observe(self, draws: Sequence[Draw], verdicts: Sequence[Sequence[Verdict]]) -> None:

@@ -12,6 +12,8 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "domains": ("train.commands.domains", "list, show, sample and audit the domains"),
     "sandbox": ("train.commands.sandbox", "say what isolates untrusted code on this machine"),
     "run": ("train.commands.run", "run a recipe: learn by heart, then reinforce"),
+    "sft": ("train.commands.sft", "run a recipe as far as the end of learning by heart"),
+    "rl": ("train.commands.rl", "run a recipe to its end"),
     "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
     "report": ("train.commands.report", "write one page about a run"),
 }

@@ -1,0 +1,62 @@
+"""Everything that a run is made of, put together from its recipe and this machine, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import torch
+from rich.console import Console
+
+from serving.bringup.progress import ConsoleReport
+from serving.registry.reference import PathReference, parse
+from serving.registry.store import Store
+from train.base import PACKAGED, Wishes, bring_in
+from train.domains.audit import audited
+from train.parts import Parts
+from train.policy import build_policy
+from train.recipe import Recipe
+from train.verifiers.pool import Pool
+
+NUM_VERIFIERS: Final = 2
+
+
+@contextmanager
+def assemble(recipe: Recipe, home: Path, console: Console) -> Iterator[Parts]:
+    """The parts of a run; verifiers run until it is left.
+
+    Args:
+        recipe: of the run.
+        home: where the registry is.
+        console: where progress is shown.
+
+    Raises:
+        UnauditedError: a domain has not passed its audit.
+        CheckpointError, RegistryError, BringupError: the base is not there, or not what it was.
+    """
+    domains = audited([domain.name for domain in recipe.domains])
+    if recipe.num_threads is not None:
+        torch.set_num_threads(recipe.num_threads)
+    store = Store(home / "registry")
+    policy = build_policy(recipe, lambda source: find_checkpoint(source, store, console))
+    with Pool(NUM_VERIFIERS) as pool:
+        yield Parts(
+            policy.model,
+            policy.sampler,
+            policy.codec,
+            {domain.name: domain for domain in domains},
+            pool,
+        )
+
+
+def find_checkpoint(source: str, store: Store, console: Console) -> Path:
+    """The directory, in Hugging Face's form, of what a recipe starts from; the packaged base is brought in."""
+    if source == PACKAGED:
+        return bring_in(PACKAGED, store, Wishes(), ConsoleReport(console)).directory
+    reference = parse(source)
+    if isinstance(reference, PathReference):
+        return Path(reference.path)
+    artifact = store.load(reference)
+    return artifact.directory

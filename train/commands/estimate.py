@@ -1,0 +1,90 @@
+"""What a run would take, measured on its own first items and weights: seconds, and bytes. No weight is moved."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from train.collector import Collector
+from train.credit import by_heart
+from train.curriculum import Curriculum
+from train.learner import Learner, LearnerConfig
+from train.parts import Parts
+from train.recipe import Recipe
+from train.transcript import Message
+
+BYTES_EACH: Final = 4
+"""Of single precision."""
+COPIES: Final = 3
+"""Of each weight that moves, beside itself: its gradient and AdamW's two moments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Of a run."""
+
+    sft_step_seconds: float
+    rl_step_seconds: float
+    num_trained: int
+    learner_bytes: int
+    """What moving weights take beside themselves."""
+    peak_bytes: int
+    """Of this process, one step of each phase having been tried: what the run will about take."""
+
+
+def estimate(recipe: Recipe, parts: Parts) -> Estimate:
+    """Try one step of each phase at a learning rate of nothing."""
+    num_trained = sum(weight.numel() for weight in parts.model.trained().values())
+    curriculum = Curriculum({domain.name: domain.levels for domain in recipe.domains}, kind="uniform")
+    collector = Collector(recipe, parts, curriculum, None)
+    learner = Learner(
+        parts.model, LearnerConfig(learning_rate=0.0, micro_batch_tokens=recipe.micro_batch_tokens)
+    )
+    began = time.perf_counter()
+    items = collector.items(curriculum.plan(0, recipe.sft.items_per_step))
+    learner.step(
+        [
+            by_heart(
+                item.domain,
+                parts.codec.prompt([Message("user", item.prompt)]),
+                parts.codec.answer(parts.domains[item.domain].reference(item).answer),
+            )
+            for item in items
+        ]
+    )
+    between = time.perf_counter()
+    learner.step(collector.collect(0).groups)
+    return Estimate(
+        sft_step_seconds=between - began,
+        rl_step_seconds=time.perf_counter() - between,
+        num_trained=num_trained,
+        learner_bytes=num_trained * BYTES_EACH * (COPIES + bool(recipe.rl.reference_weight)),
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def show_estimate(recipe: Recipe, found: Estimate, console: Console) -> None:
+    """As a table."""
+    table = Table(title=f"{recipe.name}: {recipe.about}", title_justify="left", show_header=False)
+    sft = recipe.sft.num_steps * found.sft_step_seconds
+    rl = recipe.rl.num_steps * found.rl_step_seconds
+    rows = {
+        "weights that move": f"{found.num_trained:,}",
+        "their gradients and moments": f"{found.learner_bytes / 2**20:,.0f} MiB",
+        "memory at its peak, about": f"{found.peak_bytes / 2**20:,.0f} MiB",
+        "learning by heart": f"{recipe.sft.num_steps} steps of {found.sft_step_seconds:.1f} s: {_minutes(sft)}",
+        "reinforcement": f"{recipe.rl.num_steps} steps of {found.rl_step_seconds:.1f} s: {_minutes(rl)}",
+        "altogether, evaluations apart": _minutes(sft + rl),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min"

@@ -1,0 +1,182 @@
+"""`tierwise train run`, `sft` and `rl`: run a recipe, watch it, stop it at any time, and go on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from serving.settings_sources import SettingsError, load_settings, parse_value
+from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
+
+if TYPE_CHECKING:
+    from train.trainer import Phase
+
+ABOUT = {
+    "run": "Run a recipe: evaluate, learn reference answers by heart, reinforce, and evaluate after each.",
+    "sft": "Run a recipe as far as the end of learning by heart.",
+    "rl": "Run a recipe to its end; where `sft` stopped before, go on from there with --resume.",
+}
+EXAMPLES = """\
+shipped recipes: {recipes}; or name a .toml file of your own.
+
+Ctrl-C finishes the step, writes a checkpoint and says how to go on. A second one stops at once; what has been done
+since the last checkpoint is then done again.
+
+examples:
+  tierwise train {verb} r0 --out runs/r0
+  tierwise train {verb} r0 --out runs/r0 --resume
+  tierwise train {verb} r1 --out runs/r1 --set rl.num_steps=50 --set seed=1
+  tierwise train {verb} r1 --print-config
+  tierwise train {verb} r1 --dry-run
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train run argv…`. 0 done, 1 failed, 2 for wrong use, 130 stopped."""
+    return run("run", argv)
+
+
+def run(verb: str, argv: list[str]) -> int:
+    """The story that the three sub-verbs share."""
+    args = parser(verb).parse_args(argv)
+    try:
+        recipe = load_recipe(args.recipe, overrides=_overrides(args.assignments))
+    except RecipeError as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 2
+    if args.print_config:
+        print(json.dumps(recipe.model_dump(mode="json"), indent=2))
+        return 0
+    if args.out is None and not args.dry_run:
+        print("tierwise: say where the run is kept: --out DIR", file=sys.stderr)
+        return 2
+    return _train(verb, args, recipe)
+
+
+def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
+    from serving.bringup.errors import BringupError
+    from serving.registry.errors import RegistryError
+    from train.checkpoints.directory import CheckpointError
+    from train.domains.audit import UnauditedError
+    from train.domains.catalog import UnknownDomainError
+    from train.run_directory import RunError
+    from train.trainer import TrainingError
+
+    console = Console(stderr=True)
+    try:
+        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        if args.dry_run:
+            return _dry_run(recipe, home, console)
+        return _run(verb, args, recipe, home, console)
+    except (
+        BringupError,
+        CheckpointError,
+        RegistryError,
+        RunError,
+        SettingsError,
+        TrainingError,
+        UnauditedError,
+        UnknownDomainError,
+    ) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, console: Console) -> int:
+    from train.assembly import assemble
+    from train.commands.run_progress import RunProgress
+    from train.run_directory import RunDirectory
+    from train.trainer import Phase, Trainer
+
+    last = Phase.RL if verb == "sft" else Phase.DONE
+    with (
+        RunDirectory(args.out, recipe, is_resumed=args.resume) as directory,
+        assemble(recipe, home, console) as parts,
+        RunProgress(console) as progress,
+        _until_told() as told,
+    ):
+        trainer = Trainer(
+            recipe,
+            parts,
+            directory,
+            on_step=progress.step,
+            is_stopping=lambda: bool(told) or trainer.phase is last,
+        )
+        is_done = trainer.run(is_resumed=args.resume)
+    return _said(is_done, trainer.phase, last, args, verb)
+
+
+def _said(is_done: bool, phase: Phase, last: Phase, args: argparse.Namespace, verb: str) -> int:
+    if is_done or phase is last:
+        print(f"done; look at it with: tierwise train report {args.out}")
+        return 0
+    print(f"stopped and saved; go on with: tierwise train {verb} {args.recipe} --out {args.out} --resume")
+    return 130
+
+
+def _dry_run(recipe: Recipe, home: Path, console: Console) -> int:
+    from train.assembly import assemble
+    from train.commands.estimate import estimate, show_estimate
+
+    with assemble(recipe, home, console) as parts:
+        show_estimate(recipe, estimate(recipe, parts), Console())
+    return 0
+
+
+@contextmanager
+def _until_told() -> Iterator[list[int]]:
+    """A list that a first SIGINT or SIGTERM puts itself into; a second is the usual interruption."""
+    told: list[int] = []
+
+    def hear(number: int, _: FrameType | None) -> None:
+        if told:
+            raise KeyboardInterrupt
+        told.append(number)
+        print("finishing this step, then saving; once more to stop at once", file=sys.stderr)
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _overrides(assignments: list[str]) -> dict[str, object]:
+    overrides: dict[str, object] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {assignment}: write it as KEY=VALUE, for example --set rl.num_steps=50")
+        overrides[key.strip()] = parse_value(text.strip())
+    return overrides
+
+
+def parser(verb: str) -> argparse.ArgumentParser:
+    """The sub-verb's parser."""
+    recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
+    made = argparse.ArgumentParser(
+        prog=f"tierwise train {verb}",
+        description=ABOUT[verb],
+        epilog=EXAMPLES.format(recipes=recipes, verb=verb),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("recipe", metavar="RECIPE", help="a shipped recipe, or a .toml file")
+    made.add_argument("--out", type=Path, metavar="DIR", help="where the run is kept")
+    made.add_argument("--resume", action="store_true", help="go on with the run that is there")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
+    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    made.add_argument("--print-config", action="store_true", help="print the resolved recipe, and end")
+    made.add_argument(
+        "--dry-run", action="store_true", help="say what the run takes, in time and memory, and end"
+    )
+    return made

@@ -1,0 +1,88 @@
+"""What a person sees of a run: a bar for each phase with its time to go, and what the policy can do by then."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from train.trainer import Step
+
+
+class RunProgress:
+    """Entered, it is drawn to the console; where that is no terminal, a line is printed now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[seen]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.__exit__(kind, error, trace)
+
+    def step(self, step: Step) -> None:
+        """Show a step, or an evaluation."""
+        if "evaluation" in step.metrics:
+            self._bars.console.print(evaluation_table(step.metrics))
+            return
+        seen = _seen(step.metrics)
+        if step.phase not in self._tasks:
+            self._tasks[step.phase] = self._bars.add_task(step.phase, total=step.num_steps, seen="")
+        self._bars.update(self._tasks[step.phase], completed=step.number, seen=seen)
+        if not self._console.is_terminal and step.number % 10 == 0:
+            self._console.print(f"{step.phase} {step.number}/{step.num_steps}  {seen}")
+
+
+def evaluation_table(metrics: dict[str, Any] | Any) -> Table:
+    """A line a domain, and their mean."""
+    table = Table(title=f"{metrics['when'].replace('_', ' ')}", title_justify="left")
+    for name in ("domain", "items", "greedy", "", "sampled", "", "tokens", "errors"):
+        table.add_column(name, justify="left" if name == "domain" else "right")
+    for row in metrics["evaluation"]["domains"]:
+        table.add_row(
+            row["domain"],
+            str(row["num_items"]),
+            *_score(row["greedy"]),
+            *_score(row["sampled"]),
+            f"{row['mean_tokens']:.1f}",
+            str(row["num_errors"] or ""),
+        )
+    table.add_section()
+    sampled = f"{metrics['sampled']:.3f}" if "sampled" in metrics else ""
+    table.add_row("macro mean", "", f"{metrics['greedy']:.3f}", "", sampled, "", "", "")
+    return table
+
+
+def _score(score: dict[str, float] | None) -> tuple[str, str]:
+    if score is None:
+        return "", ""
+    return f"{score['mean']:.3f}", f"{score['low']:.2f}–{score['high']:.2f}"
+
+
+def _seen(metrics: dict[str, Any] | Any) -> str:
+    shown = {
+        "score": metrics.get("score"),
+        "loss": metrics.get("cross_entropy_loss"),
+        "entropy": metrics.get("entropy") or None,
+        "norm": metrics.get("grad_norm"),
+    }
+    told = [f"{name} {value:.3f}" for name, value in shown.items() if value is not None]
+    return "  ".join([*told, f"{metrics['seconds']:.1f} s a step"])
