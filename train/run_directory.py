@@ -9,10 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pydantic import ValidationError
+
+from train.checkpointing import load_latest
+from train.learner import TrainedModel
 from train.recipe import Recipe
 
 RECIPE_NAME: Final = "recipe.json"
 METRICS_NAME: Final = "metrics.jsonl"
+CHECKPOINTS_NAME: Final = "checkpoints"
 
 
 class RunError(Exception):
@@ -33,7 +38,7 @@ class RunDirectory:
 
     def __init__(self, path: Path, recipe: Recipe, *, is_resumed: bool) -> None:
         self.path = path
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = path / CHECKPOINTS_NAME
         kept = path / RECIPE_NAME
         if kept.exists():
             if not is_resumed:
@@ -79,6 +84,37 @@ class RunDirectory:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:num_lines]
         self._lines.truncate(len("".join(lines).encode()))
         self.num_lines = len(lines)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe of a run.
+
+    Raises:
+        RunError: there is no run there, or one of another version of recipes.
+    """
+    try:
+        return Recipe.model_validate_json((path / RECIPE_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path} holds no run; name a run's directory") from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise RunError(
+            f"{path / RECIPE_NAME} is of another version: {fault['loc']}: {fault['msg']}"
+        ) from None
+
+
+def load_weights(path: Path, model: TrainedModel) -> int:
+    """Put the moving weights of a run's last checkpoint into `model`; how many steps they have seen.
+
+    Raises:
+        RunError: there is no whole checkpoint.
+    """
+    found = load_latest(path / CHECKPOINTS_NAME)
+    if found is None:
+        raise RunError(f"{path} has no checkpoint yet; wait for the first, or resume the run")
+    for name, weight in model.trained().items():
+        weight.data.copy_(found.tensors[f"weight.{name}"])
+    return found.num_steps
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
