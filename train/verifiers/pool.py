@@ -35,7 +35,7 @@ _Job = tuple[Request, float, "Future[Outcome]"]
 
 
 class Pool:
-    """Workers that verify."""
+    """Workers that verify; all of them hash with one seed, so that no verdict varies."""
 
     def __init__(
         self,
@@ -45,11 +45,14 @@ class Pool:
         max_calls: int = MAX_CALLS,
         max_memory_bytes: int = MAX_MEMORY_BYTES,
         warm: tuple[str, ...] = WARM,
+        hash_seed: int = 0,
     ) -> None:
         self.deadline_s = deadline_s
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._workers = [
-            WorkerProcess(max_calls=max_calls, max_memory_bytes=max_memory_bytes, warm=warm)
+            WorkerProcess(
+                max_calls=max_calls, max_memory_bytes=max_memory_bytes, warm=warm, hash_seed=hash_seed
+            )
             for _ in range(num_workers or os.cpu_count() or 1)
         ]
         self._threads = [

@@ -41,8 +41,11 @@ class Outcome:
 class WorkerProcess:
     """A worker; it is started again whenever it has died."""
 
-    def __init__(self, *, max_calls: int, max_memory_bytes: int, warm: tuple[str, ...]) -> None:
+    def __init__(
+        self, *, max_calls: int, max_memory_bytes: int, warm: tuple[str, ...], hash_seed: int = 0
+    ) -> None:
         self._max_calls = max_calls
+        self._hash_seed = hash_seed
         self._setup = Setup(tuple(sys.path), warm, max_memory_bytes)
         self._lock = threading.Lock()
         self._is_closed = False
@@ -62,7 +65,7 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=_environment(self._setup.path),
+                env=_environment(self._setup.path, self._hash_seed),
                 start_new_session=True,
             )
             self._num_calls, self._is_ready = 0, False
@@ -165,14 +168,14 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
-def _environment(path: tuple[str, ...]) -> dict[str, str]:
+def _environment(path: tuple[str, ...], hash_seed: int) -> dict[str, str]:
     """Nothing of the caller's: a verifier has no use for keys. Hashes are fixed, for verdicts must not vary."""
     paths = os.pathsep.join(entry for entry in path if entry)
     return {
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
         "PYTHONPATH": paths,
-        "PYTHONHASHSEED": "0",
+        "PYTHONHASHSEED": str(hash_seed),
         "OMP_NUM_THREADS": "1",
     }
 
