@@ -1,8 +1,8 @@
 """Linear maps for sampling: as they are, or in eight bits with a scale for each row of activations and of weights.
 
-Either way a row's result does not depend on what else is in the batch, nor on how many rows there are: sums of eight-bit
-products are exact integers, and the others are computed for a number of rows at which the library's own order of
-summation is always the same (`ROWS`). `tests/train/model/test_linear.py` holds it to the bit.
+Either way a row's result does not depend on what else is in the batch, nor on how many rows there are: sums of
+eight-bit products are exact integers, and the others are computed for a number of rows at which the library's own order
+of summation is always the same (`ROWS`). `tests/train/model/test_linear.py` holds it to the bit.
 
 The eight-bit map is symmetric: round(x · 127 / max|x|) by row of x, and the same by output row of W. It is another
 policy than the one it was made of, close to it; whoever samples with it reports its own log-probabilities.

@@ -32,7 +32,7 @@ def draw(logits: Tensor, numbers: Tensor, temperature: float) -> tuple[Tensor, T
 
 
 def _passed(probabilities: Tensor, numbers: Tensor) -> Tensor:
-    """The index in each row where its cumulated probability passes the number: first the block, then the place in it."""
+    """Where each row's cumulated probability passes its number: first the block, then the place in it."""
     blocks = functional.pad(probabilities, (0, -probabilities.shape[-1] % _BLOCK)).unflatten(-1, (-1, _BLOCK))
     cumulated = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
     wanted = numbers[:, None] * cumulated[:, -1:]

@@ -69,7 +69,7 @@ def test_an_answer_depends_on_its_seed_and_not_on_its_batch(make_linear: type, n
 
 
 def test_answers_end_where_they_should_and_no_slot_idles() -> None:
-    """The end token is the last one and counted as sampled; others stop at their length; refills leave no slot empty."""
+    """The end token is the last one and counted as sampled; refills leave no slot empty."""
     sampler = InProcessSampler(tiny_llama(), make_linear=FloatLinear, num_slots=6)
     answers = [answer for row in sampler.sample(REQUESTS, SAMPLING) for answer in row]
     assert {stop for _, stop in answers} == {StopReason.END, StopReason.LENGTH}
