@@ -43,7 +43,7 @@ def describe_router(
     return Description(
         kind="router",
         name=name,
-        parents=tuple(parents),
+        parents=tuple(sorted(parents, key=lambda parent: parent.role)),
         recipe=recipe,
         data_sha256=header.data_sha256,
         licence=licence,
@@ -108,7 +108,7 @@ def _find(store: Store, data: bytes, parents: Sequence[Parent]) -> ArtifactRefer
             manifest = read_artifact(store.directory(reference), reference).manifest
         except CorruptArtifactError:
             continue  # as good as absent: publishing it again replaces it
-        if manifest.files[0].sha256 == sha256 and manifest.parents == tuple(parents):
+        if manifest.files[0].sha256 == sha256 and set(manifest.parents) == set(parents):
             return reference
     return None
 
