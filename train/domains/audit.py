@@ -130,7 +130,7 @@ def write(made: Iterable[Record], *, path: Path = RECORDS, quarantine: Path = QU
     merged = {name: record for name, record in records(path).items() if name in catalog.domains()}
     merged |= {record.domain: record for record in made}
     ordered = {name: merged[name] for name in sorted(merged)}
-    _write_json(path, {name: _fields(record) for name, record in ordered.items()})
+    _write_json(path, {name: as_json(record) for name, record in ordered.items()})
     held = {
         name: [f"{failure.probe}: {failure.detail}" for failure in record.failures]
         for name, record in ordered.items()
@@ -138,6 +138,18 @@ def write(made: Iterable[Record], *, path: Path = RECORDS, quarantine: Path = QU
     }
     _write_json(quarantine, held)
     records.cache_clear()
+
+
+def as_json(record: Record) -> dict[str, Any]:
+    """A record as it is kept, under its domain's name."""
+    fields = asdict(record)
+    del fields["domain"]
+    fields["failures"] = [[failure.probe, failure.detail] for failure in record.failures]
+    for key in ("right", "wrong", "adversarial"):
+        fields[key] = [fields[key]["num_accepted"], fields[key]["num_answers"]]
+    for key in ("baseline", "generate_s", "verify_s"):
+        fields[key] = round(fields[key], 4)
+    return fields
 
 
 def source_sha256(domain: Domain) -> str:
@@ -199,17 +211,6 @@ def _record(name: str, fields: dict[str, Any]) -> Record:
     tallies = {key: Tally(*fields.pop(key)) for key in ("right", "wrong", "adversarial")}
     failures = tuple(Failure(*failure) for failure in fields.pop("failures"))
     return Record(domain=name, failures=failures, **tallies, **fields)
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    fields = asdict(record)
-    del fields["domain"]
-    fields["failures"] = [[failure.probe, failure.detail] for failure in record.failures]
-    for key in ("right", "wrong", "adversarial"):
-        fields[key] = [fields[key]["num_accepted"], fields[key]["num_answers"]]
-    for key in ("baseline", "generate_s", "verify_s"):
-        fields[key] = round(fields[key], 4)
-    return fields
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Final
 
+from train.domains import catalog
 from train.domains.audit import Failure, Record, Tally, source_sha256
 from train.domains.auditing.intervals import lower_bound
 from train.domains.auditing.probes import ATTACKS, EMPTY, ODD_TEXTS, constants, echoes, noisy, said
@@ -59,8 +60,18 @@ class _Findings:
 class Examination:
     """The audit of one domain."""
 
-    def __init__(self, domain: Domain, pool: Pool, other: Pool, *, num_items: int = NUM_ITEMS) -> None:
-        """`other` has another hash seed: whatever depends on the order of a set shows there."""
+    def __init__(
+        self,
+        domain: Domain,
+        pool: Pool,
+        other: Pool,
+        *,
+        num_items: int = NUM_ITEMS,
+        package: str = catalog.PACKAGE,
+    ) -> None:
+        """`other` has another hash seed: whatever depends on the order of a set shows there. The domain is found by
+        its name below `package`."""
+        self._package = package
         self._domain, self._pool, self._other = domain, pool, other
         self._num_items = num_items
         self._found = _Findings()
@@ -239,7 +250,9 @@ class Examination:
 
     def _call(self, pool: Pool, probe: str, function: str, *args: Any) -> Any:
         deadline_s = DEADLINE_S if function == "judge" else GENERATION_DEADLINE_S
-        outcome = pool.call(f"{_WORKER}:{function}", self._domain.name, *args, deadline_s=deadline_s)
+        outcome = pool.call(
+            f"{_WORKER}:{function}", self._package, self._domain.name, *args, deadline_s=deadline_s
+        )
         if outcome.error is None:
             return outcome.value
         name = "timeout" if outcome.error is ErrorClass.TIMED_OUT else probe

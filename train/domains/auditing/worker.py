@@ -21,9 +21,9 @@ class Marked(Protocol):
         ...
 
 
-def generate(name: str, seed: int, num_items: int, budget_s: float) -> dict[str, JsonValue]:
+def generate(package: str, name: str, seed: int, num_items: int, budget_s: float) -> dict[str, JsonValue]:
     """Items of all levels in turn, with their references, until there are enough or the budget is spent."""
-    domain = catalog.get(name)
+    domain = catalog.domains(package)[name]
     made: list[JsonValue] = []
     slowest = 0.0
     started = time.perf_counter()
@@ -39,16 +39,16 @@ def generate(name: str, seed: int, num_items: int, budget_s: float) -> dict[str,
     return {"made": made, "slowest_s": slowest, "mean_s": (time.perf_counter() - started) / max(1, len(made))}
 
 
-def regenerate(name: str, places: list[list[int]]) -> list[JsonValue]:
+def regenerate(package: str, name: str, places: list[list[int]]) -> list[JsonValue]:
     """The items at these (seed, index, level)."""
-    domain = catalog.get(name)
+    domain = catalog.domains(package)[name]
     return [item_as_json(domain.item(seed, index, level)) for seed, index, level in places]
 
 
-def judge(name: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[JsonValue]:
+def judge(package: str, name: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[JsonValue]:
     """For each item and transcript: score, marks (the score, where nobody else's scorer is behind it), and what was
     raised, if anything."""
-    domain = catalog.get(name)
+    domain = catalog.domains(package)[name]
     return [_judged(domain, item_from_json(item), transcript_from_json(said)) for item, said in pairs]
 
 
