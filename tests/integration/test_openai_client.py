@@ -10,16 +10,8 @@ import pytest
 pytestmark = pytest.mark.engines
 
 HI = [{"role": "user", "content": "hi"}]
-HARD = [
-    {
-        "role": "user",
-        "content": (
-            "Prove by induction that the sum of the first n odd numbers is n^2. Then derive a closed form for "
-            "the sum of their cubes, implement both as Python functions with unit tests, analyse the complexity "
-            "of each step, and explain where the proof would break if the sequence began at 3. Show all steps."
-        ),
-    }
-]
+SUM = [{"role": "user", "content": "What is 12*45?"}]
+PROOF = [{"role": "user", "content": "Prove that the square root of 2 is irrational."}]
 WEATHER = {
     "type": "function",
     "function": {
@@ -45,13 +37,14 @@ def test_chat_answers(client: openai.OpenAI) -> None:
 
 
 def test_auto_picks_different_tiers_and_says_why(client: openai.OpenAI) -> None:
-    """A greeting goes to the fast tier, a proof with code to the full one, and the headers tell the reason."""
+    """By the released outcomes the full tier alone does sums, and neither can prove much: so the sum goes to the full
+    tier, the proof to the cheaper one, and the headers tell the reason."""
     headers = {}
-    for name, messages in (("easy", HI), ("hard", HARD)):
+    for name, messages in (("sum", SUM), ("proof", PROOF)):
         raw = client.chat.completions.with_raw_response.create(model="auto", messages=messages, max_tokens=32)
         headers[name] = raw.headers
-    assert headers["easy"]["x-tierwise-tier"] == "fast"
-    assert headers["hard"]["x-tierwise-tier"] == "full"
+    assert headers["sum"]["x-tierwise-tier"] == "full"
+    assert headers["proof"]["x-tierwise-tier"] == "fast"
     for one in headers.values():
         assert one["x-tierwise-reason"] == "best_value"
         assert 0 < float(one["x-tierwise-success-probability"]) < 1
