@@ -13,8 +13,8 @@ from serving.engines.base import SettingsNode
 from serving.escalation_settings import EscalationSettings
 
 PRICE_OF_MONEY: Final = 500.0
-"""λ where λ prices money and nobody has said anything: with the shipped prices, small talk goes to the fast tier and
-proofs to the full one."""
+"""λ where λ prices money and nobody has said anything: with the shipped prices the heuristic
+sends small talk to the fast tier and proofs to the full one."""
 
 
 class RouterSettings(SettingsNode):
