@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Final
 from train.domains.base import Domain, Family
 from train.domains.documents.text import rendered, sections
 from train.domains.tool_use.task import ToolDomain, ToolTask, calling, one_by_one
-from train.domains.words import CITIES, THINGS, people
-from train.tools.search import Search
+from train.domains.words import CITIES, THINGS, made_up_words
 
 
 class SearchDomain(ToolDomain):
@@ -25,26 +24,26 @@ class SearchDomain(ToolDomain):
     def draw(self, rng: random.Random, level: int) -> ToolTask:
         """As `ToolDomain.draw`."""
         num = 6 * 3**level
-        owners, things = people(rng, num), [rng.choice(THINGS) for _ in range(num)]
-        codes = rng.sample(range(10_000, 100_000), num)
+        owners = [name.capitalize() for name in made_up_words(rng, num, 3)]
+        codes, ids = rng.sample(range(10_000, 100_000), num), rng.sample(range(100, 1_000), num)
         documents = [
             _document(rng, id, f"{owner} has the licence {code}.")
-            for id, owner, code in zip(rng.sample(range(100, 1_000), num), owners, codes, strict=True)
+            for id, owner, code in zip(ids, owners, codes, strict=True)
         ]
-        place = rng.randrange(num)
-        owner, code = owners[place], codes[place]
-        asked, calls = f"What licence has {owner}?", [calling("search_find", words=f"{owner} licence")]
+        owner, code, holder = owners[0], codes[0], f"d{ids[0]}"
+        asked = f"What licence has {owner}?"
+        calls = [calling("search_find", words=f"{owner} licence"), calling("search_read", id=holder)]
         if level:
-            town, thing = rng.choice(CITIES), things[place]
-            documents.append(
-                _document(rng, rng.randrange(1_000, 2_000), f"The {thing} of {town} belongs to {owner}.")
-            )
-            asked = f"What licence has the one to whom the {thing} of {town} belongs?"
-            calls.insert(0, calling("search_find", words=f"{thing} of {town} belongs to"))
+            town, things = rng.choice(CITIES), rng.sample(THINGS, 3)
+            for id, thing, other in zip((2_000, 2_001, 2_002), things, owners[:3], strict=True):
+                documents.append(_document(rng, id, f"The {thing} of {town} belongs to {other}."))
+            asked = f"What licence has the one to whom the {things[0]} of {town} belongs?"
+            calls = [
+                calling("search_find", words=f"{things[0]} of {town} belongs"),
+                calling("search_read", id="d2000"),
+                *calls,
+            ]
         rng.shuffle(documents)
-        holder = next(each["id"] for each in documents if f"{owner} has the licence" in each["text"])
-        calls.append(calling("search_read", id=holder))
-        assert holder in Search(documents).apply("find", {"words": f"{owner} licence"}).content
         return ToolTask(
             prompt=f"{asked} Search the documents. Answer with the number and the id of the document that has it, "
             "such as 12345; d678.",

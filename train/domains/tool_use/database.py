@@ -38,7 +38,7 @@ class DatabaseDomain(ToolDomain):
             "SELECT coalesce(sum(pieces * price), 0) FROM sales JOIN sellers ON sellers.id = sales.seller "  # noqa: S608
             f"WHERE city = '{city}' AND pieces >= {few}"
         )
-        asked = f"What did sales of {few} pieces or more by sellers from {city} bring in (pieces times price, all together)?"
+        asked = f"What did sales of {few} pieces or more by sellers from {city} bring in, pieces times price?"
         return self._asked(tables, asked, (), query)
 
     def _changed(self, rng: random.Random, tables: dict[str, Any]) -> ToolTask:
@@ -50,8 +50,7 @@ class DatabaseDomain(ToolDomain):
         )
         asked = (
             f"Raise the price of every sale of {thing} by {more}, and delete all sales of fewer than {few} "
-            "pieces. "
-            "What is then the sum of all prices?"
+            "pieces. What is then the sum of all prices?"
         )
         return self._asked(tables, asked, changes, "SELECT sum(price) FROM sales")
 

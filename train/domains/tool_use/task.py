@@ -138,7 +138,7 @@ class ToolDomain(ABC):
         return _counting(beginning, ignored) != _counting(data["goal"], ignored)
 
 
-def calling(name: str, **arguments: JsonValue) -> ToolCall:
+def calling(name: str, /, **arguments: JsonValue) -> ToolCall:
     """A call with these arguments."""
     return ToolCall(name, json.dumps(arguments, ensure_ascii=False))
 

@@ -1,0 +1,1 @@
+"""Structured knowledge: queries, graphs, families, kinds and their exceptions, facts under constraints."""
