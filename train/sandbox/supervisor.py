@@ -124,7 +124,8 @@ def _run(sandlock: Any, orders: dict[str, Any], case: dict[str, Any], box: Path)
     process = sandbox.popen(argv, stdin=piped, stdout=piped, stderr=piped)
     _limit(process.pid, limits)
     out, err = (_Pipe(stream, limits["max_output_bytes"]) for stream in (process.stdout, process.stderr))
-    threading.Thread(target=_feed, args=(process.stdin, base64.b64decode(case["stdin"])), daemon=True).start()
+    fed, process.stdin = process.stdin, None  # or its wait would close what is still being fed
+    threading.Thread(target=_feed, args=(fed, base64.b64decode(case["stdin"])), daemon=True).start()
     result, why = _watched(process, box, limits, started)
     _kill_descendants()
     for pipe in (out, err):
