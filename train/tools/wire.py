@@ -49,9 +49,28 @@ def arguments_of(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ToolError: they are no JSON object, or not what the schema asks for; the message says where.
     """
-    value = _parsed(text)
+    value = parsed(text)
     _check(value, schema, "arguments")
     assert isinstance(value, dict), "the schema of arguments is of type object"
+    return value
+
+
+def parsed(text: str, what: str = "arguments") -> JsonValue:
+    """JSON that a policy wrote: bounded in length, depth and digits, without NaN and without a member named twice.
+
+    Raises:
+        ToolError: it is none.
+    """
+    if len(text) > MAX_ARGUMENT_CHARS:
+        raise ToolError(f"{what} have {len(text)} characters; at most {MAX_ARGUMENT_CHARS} are read")
+    if _depth(text) > MAX_DEPTH:
+        raise ToolError(f"{what} are nested more than {MAX_DEPTH} deep")
+    try:
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_members, parse_constant=_refused, parse_int=_whole, parse_float=_finite
+        )
+    except ValueError as error:
+        raise ToolError(f"{what} are not JSON: {error}") from None
     return value
 
 
@@ -72,20 +91,6 @@ def plain_copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: plain_copy(member) for name, member in value.items()}
     return [plain_copy(member) for member in value] if isinstance(value, list | tuple) else value
-
-
-def _parsed(text: str) -> JsonValue:
-    if len(text) > MAX_ARGUMENT_CHARS:
-        raise ToolError(f"arguments have {len(text)} characters; at most {MAX_ARGUMENT_CHARS} are read")
-    if _depth(text) > MAX_DEPTH:
-        raise ToolError(f"arguments are nested more than {MAX_DEPTH} deep")
-    try:
-        value: JsonValue = json.loads(
-            text, object_pairs_hook=_members, parse_constant=_refused, parse_int=_whole, parse_float=_finite
-        )
-    except ValueError as error:
-        raise ToolError(f"arguments are not JSON: {error}") from None
-    return value
 
 
 def _check(value: Any, schema: Mapping[str, Any], place: str) -> None:
