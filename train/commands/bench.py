@@ -1,0 +1,68 @@
+"""`tierwise train bench`: the in-process sampler against transformers' `generate`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+EXAMPLES = """\
+examples:
+  tierwise train bench ./checkpoint
+  tierwise train bench ./checkpoint --prompts 4 --answers 16 --max-tokens 32 --threads 1
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train bench argv…`. 0 done, 1 failed, 2 for wrong use."""
+    args = parser().parse_args(argv)
+    import torch
+
+    from train.checkpoints.directory import CheckpointError
+    from train.model.shape import UnsupportedModelError
+    from train.sampler_benchmark import Load, compare
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    load = Load(
+        num_prompts=args.prompts,
+        num_answers=args.answers,
+        max_tokens=args.max_tokens,
+        num_slots=args.slots,
+        num_repetitions=args.repetitions,
+    )
+    try:
+        found = compare(args.directory, load)
+    except (CheckpointError, UnsupportedModelError) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    print(f"{load}, {torch.get_num_threads()} threads, float32")
+    for way, timings in found.timings.items():
+        rates = ", ".join(f"{each.num_tokens / each.wall_s:.0f}" for each in timings)
+        cpu = ", ".join(f"{each.num_tokens / each.cpu_s:.0f}" for each in timings)
+        print(f"{way:9} tokens/s {rates}  per CPU second {cpu}")
+    for way, gap in found.gaps.items():
+        print(
+            f"{way:9} {found.ratio(way):.2f} × generate by wall clock, {found.ratio(way, by='cpu_s'):.2f} × by CPU; "
+            f"log-probabilities against the model's: mean {gap.mean:+.4f}, absolute {gap.mean_absolute:.4f}, "
+            f"largest {gap.largest:.3f} nats"
+        )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The sub-verb's parser."""
+    made = argparse.ArgumentParser(
+        prog="tierwise train bench",
+        description="Sample with the in-process sampler and with transformers' generate, in turn, and compare.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("directory", type=Path, help="a checkpoint in Hugging Face's form")
+    made.add_argument("--prompts", type=int, default=8)
+    made.add_argument("--answers", type=int, default=8, help="to each prompt")
+    made.add_argument("--max-tokens", type=int, default=16, help="of an answer")
+    made.add_argument("--slots", type=int, default=64, help="answers computed at once")
+    made.add_argument("--repetitions", type=int, default=3)
+    made.add_argument("--threads", type=int, help="torch's own choice where absent")
+    return made
