@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -27,6 +26,8 @@ KEEP_ALIVE_S: Final = 4.0
 READ_BUFFER_BYTES: Final = 2**16
 """Twice this much of a stream is held for a client that reads slowly; then the replica has to wait."""
 MAX_JSON_BYTES: Final = 2**22
+NO_TIMEOUT: Final = aiohttp.ClientTimeout()
+"""Nothing is aiohttp's to time."""
 _LARGE_BODY_BYTES: Final = 2**20
 
 
@@ -127,15 +128,15 @@ class UpstreamClient:
         headers: Mapping[str, str],
         dispatch: Dispatch,
     ) -> UpstreamResponse:
-        # Only connecting is aiohttp's to time. No ceiling: it would round longer deadlines up to whole seconds.
-        timeout = aiohttp.ClientTimeout(connect=dispatch.connect_s(), ceil_threshold=math.inf)
+        connecting = dispatch.connecting()
         # aiohttp writes large bodies piece by piece only where they are files.
         data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
         try:
             with dispatch:
-                response = await self._session.request(
-                    method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
-                )
+                async with connecting:
+                    response = await self._session.request(
+                        method, url, data=data, headers=headers, timeout=NO_TIMEOUT, allow_redirects=False
+                    )
         except StaleConnectionError:
             raise
         except BOUNDARY_ERRORS as error:

@@ -25,6 +25,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
+from serving.upstream.connecting import ConnectDeadline
 from serving.upstream.deadlines import Deadlines
 from serving.upstream.errors import ProtocolError, TotalTimeout, UpstreamError
 from serving.upstream.watchdog import Watchdog
@@ -56,6 +57,7 @@ class Dispatch:
         self.is_total_nearer = False
         """The total would be over before the deadline for connecting is."""
         self._connect_s = deadlines.connect_s
+        self._connecting: ConnectDeadline | None = None
         self._carried = carried
         self._protocol: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
@@ -73,8 +75,8 @@ class Dispatch:
         """Whether status and headers have come."""
         return self._response is not None
 
-    def connect_s(self) -> float:
-        """How long connecting may take.
+    def connecting(self) -> ConnectDeadline:
+        """The deadline that runs until there is a connection (`meet`).
 
         Raises:
             TotalTimeout: no time is left at all.
@@ -83,7 +85,8 @@ class Dispatch:
         if left_s <= 0:
             raise TotalTimeout(was_dispatched=False)
         self.is_total_nearer = left_s < self._connect_s
-        return min(left_s, self._connect_s)
+        self._connecting = ConnectDeadline(min(left_s, self._connect_s))
+        return self._connecting
 
     def meet(self, connection: Connection) -> None:
         """Look at the connection that was chosen.
@@ -91,6 +94,8 @@ class Dispatch:
         Raises:
             StaleConnectionError: it was kept, and the server closed it or sent what nobody asked for.
         """
+        if self._connecting is not None:
+            self._connecting.stop()
         protocol = connection.protocol
         assert protocol is not None
         if protocol not in self._carried:

@@ -40,7 +40,7 @@ def as_upstream_error(error: Exception, dispatch: Dispatch) -> UpstreamError:
 
 
 def _not_sent(error: Exception, dispatch: Dispatch) -> UpstreamError:
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
+    if isinstance(error, TimeoutError):
         if dispatch.is_total_nearer:
             return TotalTimeout(was_dispatched=False)
         return ConnectError("the upstream did not accept a connection in time")

@@ -319,7 +319,13 @@ async def test_many_at_once() -> None:
     script = Script(itl_s=0.002)
     async with (
         MockUpstream(script) as upstream,
-        LiveGateway({"fast": [upstream]}, max_in_flight=32, max_queue=300, queue_timeout_s=60.0) as gateway,
+        LiveGateway(
+            {"fast": [upstream]},
+            max_in_flight=32,
+            max_queue=300,
+            queue_timeout_s=60.0,
+            deadlines={"total_s": 60.0},
+        ) as gateway,
         httpx.AsyncClient(
             base_url=gateway.url, timeout=60, limits=httpx.Limits(max_connections=300)
         ) as client,
