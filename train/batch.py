@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from train.losses import Totals
@@ -63,6 +63,8 @@ class Group:
     domain: str
     prompt: tuple[int, ...]
     credits: tuple[Credit, ...]
+    temperature: float | None = None
+    """At which its rollouts were drawn, and are scored; the policy's own where None."""
 
     @property
     def num_computed(self) -> int:
@@ -119,9 +121,9 @@ def _cut(groups: Iterable[Group], max_tokens: int) -> Iterator[Group]:
             if not credit.teaches:
                 continue
             if part and size + len(credit.token_ids) > max_tokens:
-                yield Group(group.domain, group.prompt, tuple(part))
+                yield replace(group, credits=tuple(part))
                 part, size = [], len(group.prompt)
             part.append(credit)
             size += len(credit.token_ids)
         if part:
-            yield Group(group.domain, group.prompt, tuple(part))
+            yield replace(group, credits=tuple(part))

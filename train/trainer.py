@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from train.advantages import DomainScale
 from train.checkpointing import Checkpoint, load_latest, save
-from train.collector import Collector
+from train.collector import Collected, Collector
 from train.conflict import ConflictProbe
 from train.credit import by_heart
 from train.curriculum import Curriculum, Draw
@@ -26,9 +26,11 @@ from train.learner import Learner, LearnerConfig, StepReport
 from train.learner_state import learner_tensors, load_learner
 from train.losses import Clip
 from train.parts import Parts
+from train.pending import collected_of, plain_collected
 from train.recipe import Recipe
 from train.run_directory import RunDirectory
 from train.seeds import seed_of
+from train.staleness import fresh
 from train.transcript import Message
 
 MAX_QUARANTINED: Final = 5
@@ -65,7 +67,8 @@ class Trainer:
         parts: with what.
         run: where it is kept.
         on_step: told of every step.
-        is_stopping: asked at every border between steps; once true, the run is saved and `run` returns.
+        is_stopping: asked at every border: between steps, and between a step's rollouts and what is learned from them;
+            once true, the run is saved, rollouts that wait included, and `run` returns.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Trainer:
         self.num_done = {Phase.SFT: 0, Phase.RL: 0}
         self._num_quarantined = 0
         self._policy_version = 0
+        self._pending: Collected | None = None
 
     def run(self, *, is_resumed: bool = False) -> bool:
         """Go to the end, or to where the run is told to stop; whether it came to the end.
@@ -156,6 +160,8 @@ class Trainer:
             return self._next_phase()
         began = time.perf_counter()
         metrics = self._learn_by_heart(number) if self.phase is Phase.SFT else self._reinforce(number)
+        if metrics is None:  # told to stop; the rollouts wait
+            return None
         metrics["seconds"] = time.perf_counter() - began
         self.num_done[self.phase] += 1
         self._run.record(self.phase, self.num_done[self.phase], metrics)
@@ -189,18 +195,37 @@ class Trainer:
         ]
         return self._learned(self.learner.step(groups))
 
-    def _reinforce(self, number: int) -> dict[str, Any]:
-        rl = self._recipe.rl
-        if rl.reference_weight and rl.reference_reset_steps and number % rl.reference_reset_steps == 0:
-            self._parts.model.keep_reference()
-        self._parts.sampler.update(self._policy_version)
-        collected = self._collector.collect(number)
+    def _reinforce(self, number: int) -> dict[str, Any] | None:
+        """A step; None where it was told to stop with the rollouts at hand."""
+        if self._pending is None:
+            self._pending = self._collect(number)
+            if self._is_stopping():
+                return None
+        collected, self._pending = self._pending, None
         began = time.perf_counter()
-        metrics = self._learned(self.learner.step(collected.groups))
+        metrics = self._learn(collected)
         self._observe(collected.draws, collected.verdicts)
         if self.conflict is not None:
             metrics["cosines"] = self.conflict.matrix()
         return {**collected.metrics, **metrics, "learn_seconds": time.perf_counter() - began}
+
+    def _collect(self, number: int) -> Collected:
+        rl = self._recipe.rl
+        if rl.reference_weight and rl.reference_reset_steps and number % rl.reference_reset_steps == 0:
+            self._parts.model.keep_reference()
+        self._parts.sampler.update(self._policy_version)
+        return self._collector.collect(number)
+
+    def _learn(self, collected: Collected) -> dict[str, Any]:
+        most = self._recipe.rl.max_staleness
+        found = fresh(collected.groups, self._policy_version, most)
+        if found.num_refused and not found.groups:
+            raise TrainingError(
+                f"all rollouts are {found.staleness} policy versions old and rl.max_staleness is {most}; "
+                "see that new weights reach the sampler, or raise the bound"
+            )
+        metrics = self._learned(self.learner.step(found.groups))
+        return {**metrics, "num_stale": found.num_refused, "staleness": found.staleness}
 
     def _observe(self, draws: Sequence[Draw], verdicts: Sequence[Sequence[Verdict]]) -> None:
         for draw, told in zip(draws, verdicts, strict=True):
@@ -280,6 +305,7 @@ class Trainer:
             "policy_version": self._policy_version,
             "num_quarantined": self._num_quarantined,
             "learner_steps": self.learner.num_steps_done,
+            "pending": None if self._pending is None else plain_collected(self._pending),
             "curriculum": self.curriculum.plain(),
             "scale": None if self._scale is None else self._scale.plain(),
             "entropy": None if self._band is None else self._band.plain(),
@@ -299,6 +325,7 @@ class Trainer:
         self.num_done = {Phase(name): num for name, num in state["num_done"].items()}
         self._policy_version, self._num_quarantined = state["policy_version"], state["num_quarantined"]
         self.learner.num_steps_done = state["learner_steps"]
+        self._pending = None if state["pending"] is None else collected_of(state["pending"])
         self.curriculum.restore(state["curriculum"])
         if self._scale is not None:
             self._scale.restore(state["scale"])

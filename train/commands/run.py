@@ -49,7 +49,7 @@ def run(verb: str, argv: list[str]) -> int:
     """The story that the three sub-verbs share."""
     args = parser(verb).parse_args(argv)
     try:
-        recipe = load_recipe(args.recipe, overrides=_overrides(args.assignments))
+        recipe = load_recipe(args.recipe, overrides=overrides_of(args.assignments))
     except RecipeError as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 2
@@ -102,7 +102,7 @@ def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, consol
         RunDirectory(args.out, recipe, is_resumed=args.resume) as directory,
         assemble(recipe, home, console) as parts,
         RunProgress(console) as progress,
-        _until_told() as told,
+        until_told() as told,
     ):
         trainer = Trainer(
             recipe,
@@ -133,7 +133,7 @@ def _dry_run(recipe: Recipe, home: Path, console: Console) -> int:
 
 
 @contextmanager
-def _until_told() -> Iterator[list[int]]:
+def until_told() -> Iterator[list[int]]:
     """A list that a first SIGINT or SIGTERM puts itself into; a second is the usual interruption."""
     told: list[int] = []
 
@@ -151,7 +151,12 @@ def _until_told() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _overrides(assignments: list[str]) -> dict[str, object]:
+def overrides_of(assignments: list[str]) -> dict[str, object]:
+    """Members by dotted path, from `KEY=VALUE` texts.
+
+    Raises:
+        RecipeError: a text is none.
+    """
     overrides: dict[str, object] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
