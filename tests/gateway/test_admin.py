@@ -48,7 +48,7 @@ async def test_a_change_is_in_force_at_once(tmp_path: Path, admin: dict[str, str
     """The next request is decided at the λ that was set, and the answer shows what is in force."""
     async with MockUpstream() as upstream, live(tmp_path, upstream) as gateway:
         assert (await gateway.chat(AUTO)).headers["x-tierwise-arm"] == "full"
-        await gateway.idle()  # the answer is there before what it took is booked, which is news to the controller
+        await gateway.idle()  # an answer is there before what it took is booked, and that moves the state
         change = {"mode": "manual", "price_of_compute": 5.0}
         answer = await gateway.http.put("/admin/budget", json=change, headers=admin)
         assert answer.status_code == 200, answer.text
