@@ -25,9 +25,21 @@ def test_a_row_is_the_same_to_the_bit_in_every_batch(make_linear: type, num_thre
 
 
 def test_eight_bits_by_hand() -> None:
-    """Both sides are rounded to 127 steps of their row's largest; the products are exact."""
-    linear = Int8Linear(torch.tensor([[1.27, 0.5], [0.0, -2.54]]))
+    """Weights are rounded to 127 steps of their row's largest, activations to 254 times as many; products are exact."""
+    linear = Int8Linear(torch.tensor([[1.27, 0.504], [0.0, -2.54]]))
+    second = 10 + round(0.4 * 254) / 254  # steps of 0.1 in 1.04
     assert linear(torch.tensor([[12.7, 1.04]])).tolist() == [
-        pytest.approx([12.7 * 1.27 + 1.0 * 0.5, -1.0 * 2.54], rel=1e-6)
+        pytest.approx([12.7 * 1.27 + 0.1 * second * 0.50, -0.1 * second * 2.54], rel=1e-6)
     ]
     assert linear(torch.zeros(1, 2)).tolist() == [[0.0, 0.0]]
+
+
+def test_small_activations_survive_beside_a_large_one() -> None:
+    """One activation a thousand times the others, as language models have them, costs the others a percent at most."""
+    draw = torch.Generator().manual_seed(0)
+    weight, x = torch.randint(-127, 128, (8, 64), generator=draw).float(), torch.randn(1, 64, generator=draw)
+    weight[:, 0], weight[:, 1] = 0, 127
+    x[0, 0] = 1000.0
+    torch.testing.assert_close(
+        Int8Linear(weight)(x), x @ weight.T, rtol=0, atol=0.01 * float((x @ weight.T).std())
+    )
