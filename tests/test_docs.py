@@ -20,6 +20,7 @@ RUN_ELSEWHERE = {
     "tierwise bench gateway": ".ci/run",
     "tierwise bench disconnects": ".ci/run",
     "tierwise bench start": ".ci/run",
+    "tierwise train base": "tests/train/test_base.py",
 }
 """Commands that take long or do not end, and the file that runs each."""
 
