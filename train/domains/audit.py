@@ -155,7 +155,7 @@ def as_json(record: Record) -> dict[str, Any]:
 def source_sha256(domain: Domain) -> str:
     """Of the modules that the domain is written in, as parsed (comments and layout aside), and of what generates it."""
     digest = hashlib.sha256()
-    for module in sorted(_modules(type(domain).__module__)):
+    for module in sorted(_modules(catalog.module_of(domain))):
         digest.update(f"{module}\n{_parsed(module)[1]}\n".encode())
         for generator in _GENERATORS:
             if generator == module.rpartition(".")[2]:

@@ -36,15 +36,14 @@ def domains(package: str = PACKAGE) -> Mapping[str, Domain]:
     Raises:
         DuplicateDomainError: names both modules.
     """
-    found: dict[str, tuple[Domain, str]] = {}
-    for module in modules(package):
-        for domain in _defined(module):
-            if domain.name in found:
-                raise DuplicateDomainError(
-                    f"domain {domain.name!r} is defined in {found[domain.name][1]} and in {module}; rename one"
-                )
-            found[domain.name] = (domain, module)
+    found = _found(package)
     return MappingProxyType({name: found[name][0] for name in sorted(found)})
+
+
+def module_of(domain: Domain, package: str = PACKAGE) -> str:
+    """The module that defines the domain; of one that is not in the package, the module of its class."""
+    found = _found(package).get(domain.name)
+    return found[1] if found is not None and found[0] is domain else type(domain).__module__
 
 
 def get(name: str) -> Domain:
@@ -69,8 +68,22 @@ def by_family() -> Mapping[Family, tuple[Domain, ...]]:
 
 def modules(package: str = PACKAGE) -> tuple[str, ...]:
     """The modules below `package`, subpackages included, that define a domain; none is imported but the package."""
-    [root] = importlib.import_module(package).__path__
-    return tuple(sorted(_defining(Path(root), package)))
+    roots = {Path(root).resolve() for root in importlib.import_module(package).__path__}
+    return tuple(sorted({module for root in roots for module in _defining(root, package)}))
+
+
+@cache
+def _found(package: str) -> Mapping[str, tuple[Domain, str]]:
+    """By name: the domain and its module."""
+    found: dict[str, tuple[Domain, str]] = {}
+    for module in modules(package):
+        for domain in _defined(module):
+            if domain.name in found:
+                raise DuplicateDomainError(
+                    f"domain {domain.name!r} is defined in {found[domain.name][1]} and in {module}; rename one"
+                )
+            found[domain.name] = (domain, module)
+    return found
 
 
 def _defining(root: Path, package: str) -> Iterator[str]:

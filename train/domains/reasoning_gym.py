@@ -9,6 +9,7 @@ quarantined. A scorer that raises raises, and the worker makes an error of it.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import io
 import re
 from dataclasses import dataclass
@@ -29,9 +30,28 @@ MAX_EXCESS_CHARS: Final = 200
 """Beyond twice the stored answer. What is longer is wrong before a scorer spends its time on it."""
 
 _EXPLOSIVE: Final = re.compile(
-    r"(?:\*\*|\^)\s*[({]*\s*[\w.]+\s*[)}]*\s*(?:\*\*|\^)|(?:\*\*|\^)\s*[({]*\s*\d{4,}|\d[eE][+-]?\d{4,}"
+    r"(?:\*\*|\^)\s*[({]*\s*[\w.]+\s*[)}]*\s*(?:\*\*|\^)|(?:\*\*|\^)\s*[({]*\s*\d{4,}|(?<!\w)\d+[eE][+-]?\d{4,}"
 )
 """Towers of powers and exponents of thousands: some scorers hand an answer to sympy, which computes them."""
+_UNREAL: Final = re.compile(r"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
+"""No distance from the right number is greater than that of NaN, a scorer may find."""
+
+_LISTS: Final = re.compile(r"[\w\s,'\"\[\]-]*")
+_FORMULAS: Final = re.compile(
+    r"(?:\d+(?:\.\d*)?|\.\d+|\b(?:[A-Za-z]|a?sin|a?cos|a?tan|sinh|cosh|tanh|exp|log|ln|sqrt|pi)\b|[\s+*/^()=|-])*"
+)
+SHAPES: Final[dict[str, re.Pattern[str]]] = {
+    # Their scorers evaluate an answer as Python, or as sympy, which does the same. In these shapes neither a call of
+    # anything else nor an attribute can be written.
+    "binary_matrix": _LISTS, "game_of_life": _LISTS, "n_queens": _LISTS, "spiral_matrix": _LISTS,
+    "string_insertion": _LISTS, "countdown": _FORMULAS, "intermediate_integration": _FORMULAS,
+    "polynomial_multiplication": _FORMULAS, "puzzle24": _FORMULAS, "simple_integration": _FORMULAS,
+    # Their scorers find a right answer inside of any text.
+    "gsm_symbolic": re.compile(r"[\d.,/ $%-]*"),
+    "kakurasu": re.compile(r"[01\s]*"),
+    "knights_knaves": re.compile(r"(?:\w+ is an? \w+(?:, and |, | and )?)+\.?"),
+}  # fmt: skip
+"""What an answer must look like as a whole before its task's scorer sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +99,13 @@ class ReasoningGymTask:
             ValueError: the item is not what this process generates at its place.
         """
         entry, scorer = self._entry(item.seed, item.index, item.level)
+        shape = SHAPES.get(self.name)
         if entry["question"] != item.prompt:
             raise ValueError(f"{item.id} is another item in this process: its generator is not deterministic")
         readings = _readings(transcript.answer, str(entry["answer"]))
-        return max((float(scorer.score_answer(reading, entry)) for reading in readings), default=0.0)
+        fitting = [reading for reading in readings if shape is None or shape.fullmatch(reading)]
+        with decimal.localcontext(decimal.DefaultContext):
+            return max((float(scorer.score_answer(reading, entry)) for reading in fitting), default=0.0)
 
     def reference(self, item: Item) -> Transcript:
         """The stored answer."""
@@ -102,13 +125,15 @@ def _readings(text: str, reference: str) -> list[str]:
     last = text.strip().splitlines()[-1:] if text.strip() else []
     found = [final_block(text)] if "\n" in reference else [*last, final_answer(text)]
     longest = 2 * len(reference) + MAX_EXCESS_CHARS
-    sane = (one for one in found if one.strip() and len(one) <= longest and not _EXPLOSIVE.search(one))
+    short = [one for one in found if one.strip() and len(one) <= longest]
+    sane = [one for one in short if one == reference or not (_EXPLOSIVE.search(one) or _UNREAL.search(one))]
     return list(dict.fromkeys(sane))
 
 
 @lru_cache(maxsize=512)
 def _drawn(name: str, seed: int, index: int, level: int) -> tuple[dict[str, Any], Any]:
-    with contextlib.redirect_stdout(io.StringIO()):  # some generators print dots
+    # Some generators print dots, and one sets the precision of decimals for the whole process.
+    with contextlib.redirect_stdout(io.StringIO()), decimal.localcontext(decimal.DefaultContext):
         dataset = _dataset(name, seed_of(seed, name, level, index // BLOCK) % 2**31, level)
         return dict(dataset[index % BLOCK]), dataset
 

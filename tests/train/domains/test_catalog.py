@@ -29,6 +29,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "alpha.py").write_text(ONE.format(name="alpha"))
     (root / "explosive.py").write_text("raise RuntimeError('imported without need')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    catalog.domains.cache_clear()
+    catalog._found.cache_clear()
     for name in [name for name in sys.modules if name.split(".")[0] == "some_domains"]:
         del sys.modules[name]
     return root
@@ -36,19 +38,21 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_modules_and_subpackages_are_found_and_others_left_alone(package: Path) -> None:
     """A module that assigns DOMAIN or DOMAINS is imported, in name order; one that does not is never run."""
-    assert list(catalog.domains.__wrapped__("some_domains")) == ["alpha", "zeta"]
+    found = catalog.domains("some_domains")
+    assert list(found) == ["alpha", "zeta"]
+    assert catalog.module_of(found["zeta"], "some_domains") == "some_domains.deep"
 
 
 def test_two_domains_of_one_name_are_refused(package: Path) -> None:
     """The message names both files."""
     (package / "beta.py").write_text(ONE.format(name="alpha"))
     with pytest.raises(catalog.DuplicateDomainError, match=r"some_domains\.alpha and in some_domains\.beta"):
-        catalog.domains.__wrapped__("some_domains")
+        catalog.domains("some_domains")
 
 
 def test_an_unknown_name_says_which_is_near(monkeypatch: pytest.MonkeyPatch, package: Path) -> None:
     """A misspelling is answered with the nearest name."""
-    found = catalog.domains.__wrapped__("some_domains")
+    found = catalog.domains("some_domains")
     monkeypatch.setattr(catalog, "domains", lambda: found)
     assert catalog.get("alpha").name == "alpha"
     assert [d.name for d in catalog.by_family()[Family.CODE]] == ["alpha", "zeta"]

@@ -24,7 +24,7 @@ PROBE_BUDGET_S: Final = 15.0
 """For the answers of one probe; a slow verifier sees fewer items."""
 GENERATION_DEADLINE_S: Final = 180.0
 DEADLINE_S: Final = 60.0
-"""Of a batch of answers, which the budget above makes smaller than that."""
+"""Of a batch of answers. Batches are made for the budget above, so only a verdict that hangs takes so long."""
 MAX_CONSTANT: Final = 0.5
 """What a constant answer may earn: half, as in a fair choice between two. Beyond it the domain teaches to guess."""
 MAX_UNDESERVED: Final = 0.1
@@ -141,7 +141,12 @@ class Examination:
         first = self._judge("oracle", answers[:8])
         if first is None:
             return False
-        self._verify_s = fmean(one["seconds"] for one in first)
+        # A right answer may be known by its letters, and only another one be worked at.
+        swapped = [(place, answers[place - self._domain.num_levels][1]) for place in self._spread(6)]
+        others = self._judge("wrong", swapped)
+        if others is None:
+            return False
+        self._verify_s = max(fmean(one["seconds"] for one in judged) for judged in (first, others))
         rest = self._judge("oracle", answers[8 : self._share(1, at_least=24)])
         twice = self._judge("determinism", answers[:8])
         if rest is None or twice is None:
@@ -165,10 +170,10 @@ class Examination:
     def _try_constants(self) -> tuple[float, str]:
         """The best constant answer and what it earns. All are tried on few items, the best on all."""
         texts = constants(self._items)
-        few = self._spread(self._share(len(texts), at_least=2 * self._domain.num_levels, at_most=42))
+        few = self._spread(self._share(len(texts), at_least=self._domain.num_levels, at_most=42))
         screened = self._means("constant", texts, few)
         finalists = sorted(texts, key=lambda text: -max(screened.get(text, (0.0, 0.0))))[:6]
-        many = self._spread(self._share(len(finalists), at_least=2 * len(few)))
+        many = self._spread(self._share(len(finalists), at_least=4 * len(few)))
         means = self._means("constant", finalists, many)
         for text, (score, marks) in means.items():
             earned, what = max((score, "score"), (marks, "marks"))
@@ -187,19 +192,24 @@ class Examination:
         many = self._spread(self._share(3, at_least=12))
         self._undeserved("echo", self._each(many, echoes))
         self._undeserved("noise", self._each(many, lambda item: noisy(item, others)))
-        some = self._spread(self._share(len(ATTACKS), at_least=4, at_most=8))
+        some = self._spread(self._share(len(ATTACKS), at_least=1, at_most=8))
         for attack in ATTACKS:
             if "timeout" in self._found.failures:
                 break
             self._undeserved("adversarial", self._each(some, lambda item, text=attack: (text,)))  # type: ignore[misc]
-        self._undeserved("crash", self._each(self._spread(3), lambda item: ODD_TEXTS))
+        self._undeserved(
+            "crash",
+            self._each(
+                self._spread(self._share(len(ODD_TEXTS), at_least=1, at_most=3)), lambda item: ODD_TEXTS
+            ),
+        )
         wrong = [
             (place, self._made[(place + step) % len(self._made)]["reference"])
             for place in self._spread(self._share(2, at_least=12))
             for step in (self._domain.num_levels, 2 * self._domain.num_levels)
             if others[place] != others[(place + step) % len(others)]
         ]
-        self._found.count("wrong", self._judge("crash", wrong) or ())
+        self._found.count("wrong", self._judge("wrong", wrong) or ())
 
     def _undeserved(self, probe: str, answers: list[Answer]) -> None:
         judged = self._judge(probe, answers)
@@ -242,8 +252,14 @@ class Examination:
         if not answers:
             return []
         pairs = [(self._made[place]["item"], transcript) for place, transcript in answers]
-        judged: list[dict[str, Any]] | None = self._call(self._pool, probe, "judge", pairs)
-        for one in judged or ():
+        size = max(1, int(PROBE_BUDGET_S / max(self._verify_s, 1e-4)))
+        judged: list[dict[str, Any]] = []
+        for start in range(0, len(pairs), size):
+            part = self._call(self._pool, probe, "judge", pairs[start : start + size])
+            if part is None:
+                return None
+            judged += part
+        for one in judged:
             if one["error"] and one["error"] != ErrorClass.UNAVAILABLE and probe != "oracle":
                 self._found.fail("crash", f"the verifier raises on {probe}: {one['error']}")
         return judged
