@@ -11,12 +11,12 @@ from train.domains.geometry.blocks import Block
 from train.domains.tool_use.conduct import conduct
 from train.domains.tool_use.task import Reading, ToolDomain, ToolTask, calling, one_by_one
 from train.tools.replay import replayed
-from train.tools.solids import Tree, difference_volume, measures, volume
+from train.tools.solids import Tree, difference_volume, volume
 from train.transcript import ToolCall, Transcript
 
 PART: Final = "part"
-TOLERANCE: Final = 0.001
-"""The share of the volume by which a right part may differ: rounding, no more."""
+TOLERANCE: Final = 0.0001
+"""The share of the volume by which a right part may differ: rounding, and less than the smallest pin."""
 
 
 class BuildDomain(ToolDomain):
@@ -92,10 +92,11 @@ def _wrong_share(built: Tree | None, goal: Tree) -> float:
 
 
 def _partial(wrong: float, goal: Tree) -> float:
-    """Half at most: what a part gains on the box about the described one."""
-    low, high = measures(goal).bounds
-    size = [max(0.1, top - bottom) for bottom, top in zip(low, high, strict=True)]
-    bare = min(1.0, _wrong_share(["move", [*low], ["box", size]], goal))
+    """Half at most: what a part gains on the bare plate, which is innermost in the description."""
+    plate = goal
+    while plate[0] in ("union", "difference"):
+        plate = plate[1]
+    bare = _wrong_share(plate, goal)
     return 0.5 * max(0.0, bare - wrong) / bare if bare > TOLERANCE else 0.0
 
 

@@ -1,4 +1,7 @@
-"""Write a query. It is run on two databases that the task does not show, so that only its meaning counts."""
+"""Write a query. It is run on databases that the task does not show, so that only its meaning counts.
+
+The databases are drawn until every near miss (a condition left out, a bound beside it) finds other rows in one of them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from train.transcript import Transcript
 from train.verifiers.answers import final_block, judged
 
 Tables = dict[str, Any]
+Asked = tuple[str, str, tuple[str, ...]]
+"""The question, its query, and near misses."""
 
 # What tables and columns may be called, so that no query can be known by heart.
 _MEMBERS: Final = ("members", "guests", "readers", "tenants", "pupils", "players")
@@ -55,15 +60,8 @@ class QueryDomain(DrawnDomain):
             tuple(rng.sample(CITIES, 8)),
             tuple(rng.sample(THINGS, 8)),
         )
-        asked, query = _asked(level, names, rng.randrange(2, 12))
-        databases: list[Tables] = []
-        found: list[list[list[Any]]] = []
-        while len(databases) < 2:
-            tables = _tables(rng, names)
-            rows = Sql(tables).rows(query)
-            if rows and rows != [[None]] and rows not in found:
-                databases.append(tables)
-                found.append(rows)
+        asked, query, near = (_filter, _group, _join, _lack)[level](names, rng.randrange(2, 12))
+        databases = _telling_apart(rng, names, query, near)
         return Question(
             prompt=f"{schema_text(databases[0])}\n\n{asked} Write one SELECT for SQLite, and nothing else.",
             answer=query,
@@ -89,31 +87,84 @@ class QueryDomain(DrawnDomain):
         return judged(True)
 
 
+def _telling_apart(rng: random.Random, names: _Names, query: str, near: tuple[str, ...]) -> list[Tables]:
+    """At least two databases in which the query finds different rows, and in one of which no near miss does as well."""
+    kept: list[Tables] = []
+    found: list[list[str]] = []
+    left = {*near}
+    while left or len(kept) < 2:
+        tables = _tables(rng, names)
+        database = Sql(tables)
+        rows = _ordered(database.rows(query))
+        missed = {each for each in left if _ordered(database.rows(each)) != rows}
+        if rows and rows not in found and (missed or len(kept) < 2):
+            kept.append(tables)
+            found.append(rows)
+            left -= missed
+    return kept
+
+
 # ruff: noqa: S608  the parts of these queries are drawn above
-def _asked(level: int, names: _Names, least: int) -> tuple[str, str]:
-    members, loans, age, days = names.members, names.loans, names.age, names.days
-    city, thing = names.cities[0], names.things[0]
+def _filter(names: _Names, least: int) -> Asked:
+    query = (
+        f"SELECT name FROM {names.members} WHERE city = '{names.cities[0]}' AND {names.age} >= {least + 30}"
+    )
     return (
+        f"The names of all {names.members} from {names.cities[0]} with {names.age} {least + 30} or more.",
+        query,
         (
-            f"The names of all {members} from {city} with {age} {least + 20} or more.",
-            f"SELECT name FROM {members} WHERE city = '{city}' AND {age} >= {least + 20}",
+            query.replace(">=", ">"),
+            query.split(" AND ")[0],
+            query.replace(f"city = '{names.cities[0]}' AND ", ""),
         ),
+    )
+
+
+def _group(names: _Names, least: int) -> Asked:
+    query = (
+        f"SELECT thing, sum({names.days}) FROM {names.loans} GROUP BY thing HAVING count(*) >= {least + 2}"
+    )
+    return (
+        f"For each thing that has at least {least + 2} {names.loans}, the thing and the sum of the {names.days}.",
+        query,
+        (query.replace(">=", ">"), query.split(" HAVING ")[0], query.replace("sum", "max")),
+    )
+
+
+def _join(names: _Names, least: int) -> Asked:
+    members, loans, days, thing = names.members, names.loans, names.days, names.things[0]
+    query = (
+        f"SELECT city, count(*) FROM {loans} JOIN {members} ON {members}.id = {loans}.member "
+        f"WHERE thing = '{thing}' AND {days} > {least} GROUP BY city"
+    )
+    return (
+        f"For each city, the city and the number of {loans} of a {thing} for more than {least} {days} "
+        f"by {members} from there; cities without any are left out.",
+        query,
         (
-            f"For each thing that has at least {least} {loans}, the thing and the sum of the {days}.",
-            f"SELECT thing, sum({days}) FROM {loans} GROUP BY thing HAVING count(*) >= {least}",
+            query.replace(" > ", " >= "),
+            query.replace(f"AND {days} > {least} ", ""),
+            query.replace(f"thing = '{thing}' AND ", ""),
+            query.replace("count(*)", f"sum({days})"),
         ),
+    )
+
+
+def _lack(names: _Names, least: int) -> Asked:
+    members, loans, thing = names.members, names.loans, names.things[0]
+    condition = f"thing = '{thing}' AND {names.days} >= {least}"
+    query = f"SELECT name FROM {members} WHERE id NOT IN (SELECT member FROM {loans} WHERE {condition})"
+    return (
+        f"The names of the {members} who have no {loans} of a {thing} for {least} {names.days} or more.",
+        query,
         (
-            f"For each city, the city and the number of {loans} of a {thing} for more than {least} {days} "
-            f"by {members} from there; cities without any are left out.",
-            f"SELECT city, count(*) FROM {loans} JOIN {members} ON {members}.id = {loans}.member "
-            f"WHERE thing = '{thing}' AND {days} > {least} GROUP BY city",
+            query.replace(">=", ">"),
+            query.replace("NOT IN", "IN"),
+            query.replace(condition, f"thing = '{thing}'"),
+            query.replace(condition, f"{names.days} >= {least}"),
+            f"SELECT name FROM {members} JOIN {loans} ON {members}.id = member WHERE NOT ({condition})",
         ),
-        (
-            f"The names of the {members} who have no {loans} of a {thing} for {least} {days} or more.",
-            f"SELECT name FROM {members} WHERE id NOT IN "
-            f"(SELECT member FROM {loans} WHERE thing = '{thing}' AND {days} >= {least})",
-        ),
-    )[level]
+    )
 
 
 def _tables(rng: random.Random, names: _Names) -> Tables:

@@ -29,7 +29,7 @@ class CalculatorDomain(ToolDomain):
         )
         prompt = f"A bill: {bill}."
         if rng.random() < 0.5:
-            people = rng.randrange(3, 10)
+            people = rng.randrange(11, 98)
             expression = f"({expression}) % {people}"
             asked = f"Shared evenly among {people} in whole units, how many units are left over?"
         else:
