@@ -35,6 +35,13 @@ class CalibrationPeriod:
         self.probabilities[place] += probability
         self.successes[place] += success
 
+    def take_back(self, probability: float, success: float) -> None:
+        """Leave an outcome out again that was taken in."""
+        place = min(int(probability * NUM_BINS), NUM_BINS - 1)
+        self.nums[place] -= 1
+        self.probabilities[place] -= probability
+        self.successes[place] -= success
+
     def plain(self) -> dict[str, Any]:
         """Its members. A week of them is copied while requests wait, and `asdict` takes ten times as long."""
         return {

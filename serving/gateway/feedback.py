@@ -2,7 +2,8 @@
 
 A request is known by its `x-request-id`, to the API key that made it: from this process's memory, and from the ledger
 where that is too short, where the process was started anew, or where another replica of the gateway answered. A grade
-may be given again: of each source the last one counts, and of all sources the very last in the metrics.
+may be given again: of each source the last one counts, and of all sources the very last in the metrics. Grades of
+shadow runs are counted and written down, and nothing is learned from them (`FeedbackRecord.is_outcome`).
 """
 
 from __future__ import annotations
@@ -166,17 +167,15 @@ class Feedback:
         )
         self._ledger.record_feedback(record)
         self._series.taken(record.arm, record.source)
-        heard = Grade(
-            arm=record.arm,
-            model_probability=graded.model_probability,
-            probability=graded.success_probability,
-            success=score,
-        )
-        self._evidence.graded(request_id, graded.artifact_version, heard)
-        self._grades.take(
-            record.arm, record.request_id, probability=record.success_probability, score=record.score
-        )
+        if record.is_outcome:
+            self._learn(record, graded.model_probability)
         return record
+
+    def _learn(self, record: FeedbackRecord, model_probability: float) -> None:
+        arm, probability, score = record.arm, record.success_probability, record.score
+        heard = Grade(arm=arm, model_probability=model_probability, probability=probability, success=score)
+        self._evidence.graded(record.request_id, record.artifact_version, heard)
+        self._grades.take(arm, record.request_id, probability=probability, score=score)
 
 
 def ledger_lookup(url: URL) -> Callable[[str], Awaitable[Graded | None]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import ValuesView
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -30,13 +29,11 @@ class Recent(Generic[Key, Value]):
         self._entries.move_to_end(key)
         return self._entries[key]
 
-    def put(self, key: Key, value: Value) -> None:
-        """Make or replace an entry; the one used longest ago goes where there are too many."""
+    def put(self, key: Key, value: Value) -> Value | None:
+        """Make or replace an entry; the one used longest ago goes where there are too many. What went is returned."""
+        gone = self._entries.get(key)
         self._entries[key] = value
         self._entries.move_to_end(key)
         if len(self._entries) > self._max_entries:
-            self._entries.popitem(last=False)
-
-    def values(self) -> ValuesView[Value]:
-        """All entries, the one used longest ago first."""
-        return self._entries.values()
+            _, gone = self._entries.popitem(last=False)
+        return gone

@@ -7,10 +7,10 @@ from typing import Final
 
 from serving.gateway.feedback import Feedback, Graded
 from serving.gateway.shadow_run import Run
+from serving.ledger.records import SHADOW
 from serving.ledger.store import Ledger
 from serving.telemetry.shadow_series import RunEnd, ShadowSeries
 
-SOURCE: Final = "shadow"
 GRADES: Final[Mapping[RunEnd, float]] = {RunEnd.SUFFICED: 1.0, RunEnd.FELL_SHORT: 0.0}
 
 
@@ -49,4 +49,4 @@ class ShadowBooks:
             artifact_version=decision.artifact_version,
         )
         request_id = run.request_id if run.graded == decision.arm else run.account.request_id
-        self._feedback.grade(request_id, graded, source=SOURCE, score=score)
+        self._feedback.grade(request_id, graded, source=SHADOW, score=score)

@@ -15,6 +15,7 @@ from router.counterfactual import LoggedDecision
 from router.decision import Reason
 from router.offer import Metric, Spend
 from serving.ledger.recorded import COLUMNS, recorded_decision
+from serving.ledger.records import SHADOW
 from serving.ledger.tables import decisions, feedback
 
 ROWS_AT_ONCE: Final = 1000
@@ -106,7 +107,7 @@ def _query(since: float | None, parts: int) -> Select[Any]:
     is_repeated = exists().where(other.c.request_id == of.request_id, other.c.id != of.id)
     last_grade = (
         select(feedback.c.score)
-        .where(feedback.c.request_id == of.request_id, feedback.c.arm == of.arm)
+        .where(feedback.c.request_id == of.request_id, feedback.c.arm == of.arm, feedback.c.source != SHADOW)
         .order_by(feedback.c.id.desc())
         .limit(1)
         .correlate(decisions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Outcome(StrEnum):
@@ -75,6 +76,10 @@ class AttemptRecord:
     """The `request_id` of the client's request that a shadow run is about."""
 
 
+SHADOW: Final = "shadow"
+"""The source of the grades that shadow runs give."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackRecord:
     """How good an answer was, as somebody who saw it says; with what had been decided, so that it stands by itself."""
@@ -95,6 +100,12 @@ class FeedbackRecord:
     propensity: float
     """The chance that the arm was chosen; where a shadow run says so, the chance of a run that grades this arm."""
     artifact_version: str
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether it says how good the answer was. A shadow run says whether it was as good as a stronger arm's, which
+        is another thing: both may be wrong, or the weaker one right. Nothing that is forecast is measured by it."""
+        return self.source != SHADOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

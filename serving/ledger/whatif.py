@@ -138,7 +138,7 @@ def _remedy(told: WhatIf, one: Comparison) -> str | None:
     if one.lack is Lack.TOO_FEW_OUTCOMES:
         return (
             f"of {told.num_decisions} requests {one.num_outcomes} have an outcome, and {MIN_OUTCOMES} are "
-            "the least: send grades to POST /v1/feedback, or run shadows"
+            "the least: send grades to POST /v1/feedback"
         )
     if one.lack is Lack.NO_SUPPORT:
         return (

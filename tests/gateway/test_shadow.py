@@ -77,6 +77,27 @@ async def test_the_fast_arms_answer_is_graded_by_the_full_arms(
         assert request_id not in asked.headers.values()
 
 
+async def test_a_relative_grade_teaches_nothing() -> None:
+    """That the fast arm said the same as the full one does not say that it was right: the grade is counted and kept,
+    and moves no forecast, no drift, and nothing of what is said of forecasts."""
+    async with (
+        MockUpstream(says("4")) as fast,
+        MockUpstream(says("4")) as full,
+        shadowed(fast, full) as gateway,
+    ):
+        answer = await gateway.chat()
+        await over(gateway)
+        sample = gateway.metrics.registry.get_sample_value
+        assert sample("tierwise_feedback_total", {"arm": "fast", "source": "shadow"}) == 1
+        assert gateway.evidence.shown()["num_grades"] == 0
+        assert sample("tierwise_feedback_outcomes", {"arm": "fast"}) is None
+        body = {"request_id": answer.headers["x-request-id"], "success": False}
+        assert (await gateway.http.post("/v1/feedback", json=body)).status_code == 200
+        assert (
+            gateway.evidence.shown()["num_grades"] == 1
+        )  # it was not taken for the request's first grade either
+
+
 async def test_the_fast_arm_is_graded_where_it_was_not_chosen() -> None:
     """The full arm answered: the grade is of the run's own id, with the fast arm's forecast."""
     async with (

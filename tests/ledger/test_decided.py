@@ -13,7 +13,7 @@ from router.offer import Metric, Spend
 from serving.ledger.database import ledger_url
 from serving.ledger.decided import DecidedSpan, decided_span
 from serving.ledger.query import open_for_reading
-from serving.ledger.records import DecisionRecord, FeedbackRecord
+from serving.ledger.records import SHADOW, DecisionRecord, FeedbackRecord
 from tests.synthetic_ledger import BEGAN, TERMS, grade, record, write, write_rows
 
 HARD = record(0, 0.9, (0.5, 0.99), TERMS)
@@ -50,6 +50,13 @@ def test_the_last_grade_of_the_arm_that_answered_counts(tmp_path: Path) -> None:
     """A grade may be given again; one of another arm, by a shadow run, is not the request's."""
     span = read_back(tmp_path, [HARD], [grade(HARD, 1.0), grade(HARD, 0.0), grade(HARD, 1.0, arm="fast")])
     assert span.log[0].success == 0.0
+
+
+def test_a_grade_relative_to_another_arm_is_no_outcome(tmp_path: Path) -> None:
+    """That the answer was as good as the stronger arm's does not say that it was good."""
+    relative = replace(grade(HARD, 1.0), source=SHADOW)
+    assert read_back(tmp_path / "one", [HARD], [relative]).log[0].success is None
+    assert read_back(tmp_path / "both", [HARD], [grade(HARD, 0.0), relative]).log[0].success == 0.0
 
 
 def test_an_id_that_was_sent_twice_has_no_outcome(tmp_path: Path) -> None:
