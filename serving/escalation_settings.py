@@ -1,4 +1,4 @@
-"""The `[router.escalation]` node of the settings: which answers are held back, for how long, and by what they are judged."""
+"""The `[router.escalation]` node of the settings: which answers are held back, how long, and how they are judged."""
 
 from __future__ import annotations
 
