@@ -149,11 +149,5 @@ def _read(text: str) -> dict[str, Any]:
 def _ending(run: Run) -> str:
     """Why no results came."""
     if run.ended is Ended.EXITED:
-        return "it ended the program before its results were there" + (
-            f": {run.stderr[-300:]}" if run.stderr else ""
-        )
-    return (
-        "it ran out of time"
-        if run.ended is Ended.TIMEOUT
-        else f"it was stopped ({run.ended}): too much of something"
-    )
+        return f"it ended the program before its results were there {run.stderr[-300:]}".strip()
+    return "it ran out of time" if run.ended is Ended.TIMEOUT else "it was stopped: too much time or memory"
