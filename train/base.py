@@ -41,6 +41,7 @@ from train.checkpoints.directory import (
     TOKENIZER_CONFIG,
     CheckpointError,
     read_config,
+    read_json,
     weight_files,
 )
 from train.checkpoints.from_gguf import convert_from_gguf
@@ -255,10 +256,12 @@ def _publish(staged: Path, origin: _Origin, store: Store, wishes: Wishes) -> Art
 
 
 def _tokenizer_sha256(directory: Path) -> str:
-    """Of the tokens and their ids, however the file spells them."""
-    tokenizer = json.loads((directory / TOKENIZER).read_text(encoding="utf-8"))
-    told = {key: tokenizer[key] for key in ("model", "added_tokens", "pre_tokenizer", "normalizer")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Of tokens, ids, merges and special tokens, however the file spells them."""
+    tokenizer = read_json(directory / TOKENIZER)
+    model, added = tokenizer["model"], tokenizer["added_tokens"]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model.get("merges", [])]
+    special = [[each["id"], each["content"], each["special"]] for each in added]
+    return hashlib.sha256(json.dumps([model["vocab"], merges, special], sort_keys=True).encode()).hexdigest()
 
 
 def _name_of(text: str) -> str:

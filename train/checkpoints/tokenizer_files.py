@@ -37,11 +37,16 @@ def read_tokenizer(file: GgufFile) -> Tokenizer:
         )
     tokens: list[str] = file.need("tokenizer.ggml.tokens")
     merges = [tuple(merge.split(" ", 1)) for merge in file.need("tokenizer.ggml.merges")]
-    vocabulary = {token: index for index, token in enumerate(tokens)}
+    types: list[int] = file.need("tokenizer.ggml.token_type")
+    vocabulary = {
+        token: index
+        for index, (token, kind_of_token) in enumerate(zip(tokens, types, strict=True))
+        if kind_of_token != TokenType.UNUSED
+    }
     made = Tokenizer(BPE(vocab=vocabulary, merges=merges, ignore_merges=pre in IGNORES_MERGES))
     made.pre_tokenizer = PRE_TOKENIZERS[pre]()
     made.decoder = ByteLevelDecoder()
-    for token, kind_of_token in zip(tokens, file.need("tokenizer.ggml.token_type"), strict=True):
+    for token, kind_of_token in zip(tokens, types, strict=True):
         if kind_of_token in {TokenType.CONTROL, TokenType.USER_DEFINED}:
             is_special = kind_of_token == TokenType.CONTROL
             made.add_tokens([AddedToken(token, special=is_special, normalized=False)])

@@ -6,7 +6,8 @@ of summation is always the same (`ROWS`). `tests/train/model/test_linear.py` hol
 
 Eight-bit weights have a scale for each output row, w ≈ s · q. Activations have two eight-bit digits and a scale for
 each row of them, x ≈ s · (h + l / 254): with one digit alone, the few large activations that language models have drown
-the others. It is another policy even so: whoever samples with it reports its own log-probabilities. `tierwise train bench` measures how far they are.
+the others. It is another policy even so: whoever samples with it reports its own log-probabilities. `tierwise train
+bench` measures how far they are.
 """
 
 from __future__ import annotations
