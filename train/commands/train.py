@@ -9,6 +9,7 @@ from difflib import get_close_matches
 # sub-verb: (module with `main(argv) -> int`, one line for --help)
 SUB_VERBS: dict[str, tuple[str, str]] = {
     "base": ("train.commands.base", "bring a base model in, as safetensors with its chat template"),
+    "bench": ("train.commands.bench", "time the sampler against transformers' generate"),
     "domains": ("train.commands.domains", "list, show, sample and audit the domains"),
     "sandbox": ("train.commands.sandbox", "say what isolates untrusted code on this machine"),
     "run": ("train.commands.run", "run a recipe: learn by heart, then reinforce"),
