@@ -28,7 +28,7 @@ class Replay:
     """What turns a row into a request."""
 
     quality_floor: float
-    """The least probability of success to accept; what a client asked for beyond it is not in the ledger."""
+    """The least probability of success to accept, for rows of an earlier version, which did not keep their own."""
     began: float
     """Unix time of the first decision."""
 
@@ -38,11 +38,12 @@ class Replay:
         open_to = [member for member in members if member["excluded"] is None]
         names = tuple(member["arm"] for member in open_to)
         arms = tuple(_arm(member) for member in open_to)
+        floor = row["quality_floor"]
         return Request(
             at=row["created_at"] - self.began,
             offer=Offer(
                 arms=arms,
-                quality_floor=self.quality_floor,
+                quality_floor=self.quality_floor if floor is None else floor,
                 is_curtailed=any(member["excluded"] == Exclusion.UNAVAILABLE for member in members),
             ),
             names=names,
@@ -67,9 +68,9 @@ def rows(connection: Connection, since: float | None) -> Iterator[Row]:
         .group_by(attempts.c.request_id)
         .subquery()
     )
-    columns = (decisions.c.created_at, decisions.c.arm, decisions.c.candidates, decisions.c.cost)
+    columns = ("created_at", "arm", "candidates", "cost", "quality_floor")
     query = (
-        select(*columns, used.c.seconds)
+        select(*(decisions.c[name] for name in columns), used.c.seconds)
         .outerjoin_from(decisions, used, decisions.c.request_id == used.c.request_id)
         .where(_is_decided(since))
         .order_by(decisions.c.created_at, decisions.c.id)

@@ -25,6 +25,7 @@ from serving.commands.options import add_settings_options, settings_from
 from serving.commands.route_simulate_views import Played
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading
+from serving.ledger.recorded import SCHEMA
 from serving.settings_sources import SettingsError
 
 NUM_STRETCHES = 1500
@@ -35,7 +36,7 @@ SILENCE_S = 1.0
 ABOUT = """\
 Play traffic against the real budget controller and the real rule of choice, in virtual time, and judge how well the
 target is held. Without names the scenario `harder` is played; `all` plays every one. With --ledger the requests of a
-ledger are played instead, at the forecasts that were made then. Exit status 1 where a target was not held.
+ledger are played instead, at the forecasts and the quality floors of then. Exit status 1 where a target was not held.
 """
 
 EXAMPLES = """\
@@ -91,7 +92,7 @@ def _play_scenarios(args: argparse.Namespace) -> list[Played]:
 def _play_ledger(args: argparse.Namespace) -> list[Played]:
     settings = settings_from(args)
     config = _terms(FULL_SHARE, args)
-    with open_for_reading(ledger_url(settings.ledger.url, settings.home)) as connection:
+    with open_for_reading(ledger_url(settings.ledger.url, settings.home), at_least=SCHEMA) as connection:
         span = time_span(connection, args.since)
         if span is None:
             raise LedgerError("the ledger holds no decision of that time")

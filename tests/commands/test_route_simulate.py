@@ -29,7 +29,12 @@ price = { input = 0.2, output = 0.8 }
 
 
 def decision(
-    number: int, *, p_fast: float, arm: str, excluded: dict[str, str] | None = None
+    number: int,
+    *,
+    p_fast: float,
+    arm: str,
+    excluded: dict[str, str] | None = None,
+    quality_floor: float | None = 0.0,
 ) -> DecisionRecord:
     costs, seconds = {"fast": 1.0, "full": 5.0}, {"fast": 0.5, "full": 3.0}
     candidates = [
@@ -60,7 +65,7 @@ def decision(
         metric="cost_per_request",
         price_of_compute=0.0,
         propensity=1.0,
-        quality_floor=0.0,
+        quality_floor=quality_floor,
         is_curtailed=bool(excluded),
         middle_price=0.0,
         spread=0.0,
@@ -214,6 +219,25 @@ def test_what_a_client_chose_then_stays_chosen(tmp_path: Path, capsys: pytest.Ca
     _, one = played(capsys, *where, "--target", "0.2")
     assert one["runs"][0]["full_share"] == pytest.approx(0.5, abs=0.02)
     assert one["runs"][0]["is_budget_infeasible"]
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_requests_floor_is_the_one_it_had(
+    is_recorded: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client's least quality, which only full reaches, holds at any target; where an earlier version kept none, the
+    floor of the settings does."""
+    database = LedgerDatabase(ledger_url(None, tmp_path))
+    rows = [
+        decision(i, p_fast=0.5, arm="full", quality_floor=(0.8 if i % 2 else 0.0) if is_recorded else None)
+        for i in range(1000)
+    ]
+    database.write(1, decision_rows=list(map(decision_row, rows)))
+    database.close()
+    (tmp_path / "tierwise.toml").write_text(CONFIG)
+    where = ["--ledger", "--home", str(tmp_path), "--config", str(tmp_path / "tierwise.toml")]
+    _, one = played(capsys, *where, "--target", "0.2", "--set", "router.min_quality=0.8")
+    assert one["runs"][0]["full_share"] == pytest.approx(0.5 if is_recorded else 1.0, abs=0.02)
 
 
 def test_no_ledger_is_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
