@@ -71,30 +71,17 @@ def print_items(domain: Domain, items: Sequence[Item]) -> None:
 
 
 def print_audit(made: Sequence[gate.Record]) -> None:
-    """What audits found: what a constant earns, how right and wrong answers are told apart, and why one failed."""
+    """What audits found: what the best constant earns, how many right, wrong and adversarial answers were accepted of
+    those given, and why one failed."""
     table = Table(box=None, pad_edge=False)
-    for column in (
-        "domain",
-        "items",
-        "best constant",
-        "",
-        "right",
-        "wrong",
-        "adversarial",
-        "item ms",
-        "verdict ms",
-        "",
-    ):
-        table.add_column(column, no_wrap=True, justify="right" if column in {"items", "item ms"} else "left")
+    for column in ("domain", "items", "baseline", "right", "wrong", "adversarial", ""):
+        table.add_column(column, no_wrap=True)
     for record in made:
         table.add_row(
             record.domain,
             str(record.num_items),
             f"{record.baseline:.3f}",
-            escape(repr(record.constant[:16])) if record.constant else "",
             *(_tally(tally) for tally in (record.right, record.wrong, record.adversarial)),
-            f"{1000 * record.generate_s:.1f}",
-            f"{1000 * record.verify_s:.1f}",
             "[green]passed[/]" if record.is_passed else "[red]quarantined[/]",
         )
     console = Console()

@@ -13,19 +13,33 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from train.domains import catalog
 from train.domains.base import Domain
 
 RECORDS: Final = Path(__file__).with_name("audit.json")
 QUARANTINE: Final = Path(__file__).with_name("quarantine.json")
-_CONTRACTS: Final = frozenset({"train.domains.base", "train.domains.catalog", "train.domains.item_json"})
-_GENERATORS: Final = ("reasoning_gym",)
-"""Distributions whose version decides what a domain's items are."""
+_APART: Final = frozenset(
+    {
+        "train.domains.base",
+        "train.domains.catalog",
+        "train.domains.item_json",
+        "train.domains.reasoning_gym_levels",
+    }
+)
+"""Modules that are no part of a domain's source: contracts, and a table of which each domain has a row."""
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """A domain that is made from more than its source."""
+
+    def configuration(self) -> str:
+        """All that its items depend on beside: a row of a table, a version."""
+        ...
 
 
 class UnauditedError(ValueError):
@@ -153,13 +167,12 @@ def as_json(record: Record) -> dict[str, Any]:
 
 
 def source_sha256(domain: Domain) -> str:
-    """Of the modules that the domain is written in, as parsed (comments and layout aside), and of what generates it."""
+    """Of the modules that the domain is written in, as parsed (comments and layout aside), and of its configuration."""
     digest = hashlib.sha256()
     for module in sorted(_modules(catalog.module_of(domain))):
         digest.update(f"{module}\n{_parsed(module)[1]}\n".encode())
-        for generator in _GENERATORS:
-            if generator == module.rpartition(".")[2]:
-                digest.update(f"{generator} {_version(generator)}".encode())
+    if isinstance(domain, Configured):
+        digest.update(domain.configuration().encode())
     return digest.hexdigest()
 
 
@@ -192,19 +205,12 @@ def _parsed(module: str) -> tuple[tuple[str, ...], str]:
 
 
 def _is_ours(module: str) -> bool:
-    if not module.startswith(("train.domains.", "train.tools.")) or module in _CONTRACTS:
+    if not module.startswith(("train.domains.", "train.tools.")) or module in _APART:
         return False
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # a name inside a module, not a module inside a package
         return False
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "absent"
 
 
 def _record(name: str, fields: dict[str, Any]) -> Record:

@@ -14,6 +14,7 @@ import io
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Any, Final
 
 from train.domains import reasoning_gym_levels as levels
@@ -75,6 +76,11 @@ class ReasoningGymTask:
         """As written in `train.domains.reasoning_gym_levels`."""
         return levels.num_levels(self.name)
 
+    def configuration(self) -> str:
+        """What its items are made from beside this module."""
+        source = levels.KNOBS.get(self.name) or ("length" if self.name in levels.BY_LENGTH else "curriculum")
+        return f"reasoning-gym {version('reasoning-gym')} {source}"
+
     def item(self, seed: int, index: int, level: int) -> Item:
         """The item at this place."""
         entry, _ = self._entry(seed, index, level)
@@ -104,6 +110,10 @@ class ReasoningGymTask:
             raise ValueError(f"{item.id} is another item in this process: its generator is not deterministic")
         readings = _readings(transcript.answer, str(entry["answer"]))
         fitting = [reading for reading in readings if shape is None or shape.fullmatch(reading)]
+        if self.name == "puzzle24":  # any way to 24 is full marks to its scorer, whatever numbers were given
+            fitting = [
+                reading for reading in fitting if _numbers_of(reading) == sorted(entry["metadata"]["numbers"])
+            ]
         with decimal.localcontext(decimal.DefaultContext):
             return max((float(scorer.score_answer(reading, entry)) for reading in fitting), default=0.0)
 
@@ -128,6 +138,10 @@ def _readings(text: str, reference: str) -> list[str]:
     short = [one for one in found if one.strip() and len(one) <= longest]
     sane = [one for one in short if one == reference or not (_EXPLOSIVE.search(one) or _UNREAL.search(one))]
     return list(dict.fromkeys(sane))
+
+
+def _numbers_of(formula: str) -> list[int]:
+    return sorted(map(int, re.findall(r"\d+", formula)))
 
 
 @lru_cache(maxsize=512)
