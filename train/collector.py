@@ -6,15 +6,19 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from train import modes
 from train.advantages import DomainScale
 from train.batch import Group
 from train.credit import reinforced
 from train.curriculum import Curriculum, Draw
 from train.domains.base import Item, Verdict
+from train.exploration import Exploration, Way
+from train.mode_scores import mode_metrics
 from train.parts import Parts
 from train.recipe import Recipe
 from train.rollouts.rollout import Rollout, SampleRequest, Sampling, Span
@@ -51,6 +55,13 @@ class Collector:
         self._parts = parts
         self._curriculum = curriculum
         self._scale = scale
+        rl = recipe.rl
+        self._exploration = Exploration(
+            rl.exploration,
+            temperature=rl.temperature,
+            temperatures=rl.exploration_temperatures,
+            seed=recipe.seed,
+        )
         self._max_tokens = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
 
     def collect(self, number: int) -> Collected:
@@ -58,20 +69,32 @@ class Collector:
         rl, codec = self._recipe.rl, self._parts.codec
         draws = self._curriculum.plan(number, rl.groups_per_step)
         items = self.items(draws)
+        ways = [
+            self._exploration.way(self._curriculum.rates[draw.domain][draw.level], number, place)
+            for place, draw in enumerate(draws)
+        ]
         began = time.perf_counter()
         requests = [
-            SampleRequest(codec.prompt([Message("user", item.prompt)]), self._seeds("rollout", number, place))
-            for place, item in enumerate(items)
+            SampleRequest(
+                codec.prompt([Message("user", way.said(item.prompt))]), self._seeds("rollout", number, place)
+            )
+            for place, (item, way) in enumerate(zip(items, ways, strict=True))
         ]
-        rollouts = self._sample(items, requests)
+        rollouts = self._first_tries(number, items, requests, ways)
         sampled = time.perf_counter()
         verdicts = self._judge(items, rollouts)
         judged = time.perf_counter()
         groups = [
-            reinforced(item, of_item, told, self._scale)
-            for item, of_item, told in zip(items, rollouts, verdicts, strict=True)
+            replace(
+                reinforced(item, of_item, self._rewards(of_item, told), self._scale),
+                temperature=way.temperature,
+            )
+            for item, of_item, told, way in zip(items, rollouts, verdicts, ways, strict=True)
         ]
         metrics = _outcome(items, rollouts, verdicts)
+        metrics["temperature"] = fmean(way.temperature for way in ways)
+        if self._recipe.modes is not None:
+            metrics |= mode_metrics(list(chain.from_iterable(map(self._texts, rollouts))), verdicts)
         if rl.setbacks.share:
             second, seconds = self._think_over(number, items, rollouts, verdicts)
             groups += second
@@ -89,16 +112,70 @@ class Collector:
         return [self._parts.domains[draw.domain].item(seed, draw.index, draw.level) for draw in draws]
 
     def max_answer_tokens(self, item: Item) -> int:
-        """As the recipe says, or the item."""
-        return self._max_tokens[item.domain] or item.max_answer_tokens
+        """As the recipe says, or the item; where answers have modes, what work takes too."""
+        if said := self._max_tokens[item.domain]:
+            return said
+        if self._recipe.modes is None:
+            return item.max_answer_tokens
+        return modes.max_tokens(self._parts.codec, self._parts.domains[item.domain], item)
 
     def _seeds(self, *name: str | int) -> tuple[int, ...]:
         num = self._recipe.rl.rollouts_per_group
         return tuple(seed_of(self._recipe.seed, *name, each) for each in range(num))
 
-    def _sample(self, items: Sequence[Item], requests: Sequence[SampleRequest]) -> list[list[Rollout]]:
+    def _first_tries(
+        self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], ways: Sequence[Way]
+    ) -> list[list[Rollout]]:
+        """The rollouts of each request, sampled together where their temperature is one."""
+        found: dict[int, list[Rollout]] = {}
+        for temperature in sorted({way.temperature for way in ways}):
+            places = [place for place, way in enumerate(ways) if way.temperature == temperature]
+            drawn = self._in_modes(
+                number, [items[place] for place in places], [requests[place] for place in places], temperature
+            )
+            found |= dict(zip(places, drawn, strict=True))
+        return [found[place] for place in range(len(requests))]
+
+    def _in_modes(
+        self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
+    ) -> list[list[Rollout]]:
+        """As `_sample`; while modes are forced, half of each group in each."""
+        codec, node = self._parts.codec, self._recipe.modes
+        if node is None or number >= node.forced_steps:
+            return self._sample(items, requests, temperature)
+        halved = [
+            modes.halves(codec, request) if modes.can_work(self._parts.domains[item.domain]) else (request,)
+            for item, request in zip(items, requests, strict=True)
+        ]
+        repeated = [item for item, parts in zip(items, halved, strict=True) for _ in parts]
+        drawn = iter(self._sample(repeated, list(chain.from_iterable(halved)), temperature))
+        return [
+            modes.joined(codec, request, [next(drawn) for _ in parts]) if len(parts) > 1 else next(drawn)
+            for request, parts in zip(requests, halved, strict=True)
+        ]
+
+    def _rewards(self, rollouts: Sequence[Rollout], verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """The verdicts, with what a direct answer earns where answers have modes."""
+        if self._recipe.modes is None:
+            return list(verdicts)
+        bonus = self._recipe.modes.direct_bonus
+        texts = self._texts(rollouts)
+        return [modes.preferring_direct(*pair, bonus) for pair in zip(verdicts, texts, strict=True)]
+
+    def _texts(self, rollouts: Sequence[Rollout]) -> list[str]:
+        """What each rollout said, its mode included."""
+        return [
+            self._parts.codec.text(
+                [token for span in rollout.spans if span.is_sampled for token in span.token_ids]
+            )
+            for rollout in rollouts
+        ]
+
+    def _sample(
+        self, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
+    ) -> list[list[Rollout]]:
         sampling = Sampling(
-            temperature=self._recipe.rl.temperature,
+            temperature=temperature,
             max_tokens=max(map(self.max_answer_tokens, items)),
             stop_token_ids=(self._parts.codec.end_token_id,),
         )
@@ -110,11 +187,11 @@ class Collector:
         ]
 
     def _judge(self, items: Sequence[Item], rollouts: Sequence[Sequence[Rollout]]) -> list[list[Verdict]]:
-        text = self._parts.codec.text
+        read = answered if self._recipe.modes is None else modes.read
         pairs = [
-            (item, answered(text(rollout.spans[-1].token_ids)))
+            (item, read(text))
             for item, of_item in zip(items, rollouts, strict=True)
-            for rollout in of_item
+            for text in self._texts(of_item)
         ]
         verdicts = iter(self._parts.pool.verify_all(pairs))
         return [[next(verdicts) for _ in of_item] for of_item in rollouts]
@@ -142,7 +219,7 @@ class Collector:
             setback.request(self._parts.codec, self._seeds("second", number, place))
             for place, setback in enumerate(setbacks)
         ]
-        second = self._sample(tried, requests)
+        second = self._sample(tried, requests, self._recipe.rl.temperature)
         told = self._judge(tried, second)
         groups = [
             reinforced(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
@@ -96,6 +97,7 @@ def evaluate(
     pool: Pool,
     max_tokens: Callable[[Item], int],
     num_samples: int = 0,
+    read: Callable[[str], Transcript] = answered,
     on_answers: Callable[[Sequence[Answer]], None] = lambda _: None,
 ) -> Evaluation:
     """The scores of the policy that `sampler` draws from.
@@ -107,17 +109,15 @@ def evaluate(
         pool: judges.
         max_tokens: of an item's answer.
         num_samples: beside the greedy answer.
+        read: what an answer's text says (`train.modes.read` where answers have modes).
         on_answers: told every domain's greedy answers, for a report.
     """
+    asked = partial(ask, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens, read=read)
     scores = []
     for domain, of_domain in items.items():
-        greedy = ask(of_domain, 1, 0.0, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens)
+        greedy = asked(of_domain, 1, 0.0)
         on_answers([answers[0] for answers in greedy])
-        sampled = (
-            ask(of_domain, num_samples, 1.0, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens)
-            if num_samples
-            else []
-        )
+        sampled = asked(of_domain, num_samples, 1.0) if num_samples else []
         scores.append(
             DomainScore(
                 domain=domain,
@@ -142,11 +142,13 @@ def ask(
     codec: Codec,
     pool: Pool,
     max_tokens: Callable[[Item], int],
+    read: Callable[[str], Transcript] = answered,
+    opening: tuple[int, ...] = (),
 ) -> list[list[Answer]]:
-    """So many answers to each item, judged."""
+    """So many answers to each item, judged; all of them begin with the tokens of `opening`, which are not sampled."""
     requests = [
         SampleRequest(
-            codec.prompt([Message("user", item.prompt)]),
+            codec.prompt([Message("user", item.prompt)]) + opening,
             tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)),
         )
         for item in items
@@ -157,7 +159,7 @@ def ask(
         stop_token_ids=(codec.end_token_id,),
     )
     drawn = sampler.sample(requests, sampling)
-    transcripts = [[answered(codec.text(span.token_ids)) for span, _ in spans] for spans in drawn]
+    transcripts = [[read(codec.text(opening + span.token_ids)) for span, _ in spans] for spans in drawn]
     pairs = [(item, each) for item, of_item in zip(items, transcripts, strict=True) for each in of_item]
     verdicts = iter(pool.verify_all(pairs))
     return [

@@ -111,10 +111,21 @@ class RlSettings(SettingsNode):
     """Nats a token."""
     is_scaled_by_domain: bool = True
     curriculum: Literal["learnability", "uniform"] = "learnability"
-    exploration: Literal["fixed", "active"] = "fixed"
-    """`active`: temperature by what is uncertain and new (`train.exploration`)."""
+    exploration: Literal["fixed", "uniform", "active"] = "fixed"
+    """`active`: temperature and wording by what is uncertain and new (`train.exploration`)."""
+    exploration_temperatures: tuple[float, float] = (0.8, 1.2)
+    """The lowest and the highest, where exploration is not `fixed`."""
     setbacks: SetbackSettings = SetbackSettings()
     conflict: ConflictSettings = ConflictSettings()
+
+
+class ModeSettings(SettingsNode):
+    """Answers begin with a mode, `direct` or `work` (`train.modes`)."""
+
+    direct_bonus: float = Field(0.05, ge=0)
+    """In score: what a direct answer earns beside its verdict; work pays where it raises the chance by more."""
+    forced_steps: int = Field(50, ge=0)
+    """Of reinforcement: in the first so many, each group has half of its answers in each mode."""
 
 
 class EvaluationSettings(SettingsNode):
@@ -143,6 +154,8 @@ class Recipe(SettingsNode):
     checkpoint_every_steps: int = Field(10, ge=1)
     sft: SftSettings = SftSettings()
     rl: RlSettings = RlSettings()
+    modes: ModeSettings | None = None
+    """Absent: answers have none."""
     evaluation: EvaluationSettings = EvaluationSettings()
 
     @model_validator(mode="after")

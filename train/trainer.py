@@ -9,29 +9,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from train import modes
 from train.advantages import DomainScale
 from train.checkpointing import Checkpoint, load_latest, save
 from train.collector import Collected, Collector
 from train.conflict import ConflictProbe
-from train.credit import by_heart
 from train.curriculum import Curriculum, Draw
-from train.domains.base import Verdict
+from train.demonstrations import demonstrations
+from train.domains.base import Item, Verdict
 from train.entropy import EntropyBand
 from train.evaluate import Evaluation, evaluate, held_out
 from train.learner import Learner, LearnerConfig, StepReport
 from train.learner_state import learner_tensors, load_learner
 from train.losses import Clip
+from train.mode_scores import ModeScores, score_modes
 from train.parts import Parts
 from train.pending import collected_of, plain_collected
 from train.recipe import Recipe
 from train.run_directory import RunDirectory
 from train.seeds import seed_of
 from train.staleness import fresh
-from train.transcript import Message
+from train.transcript import answered
 
 MAX_QUARANTINED: Final = 5
 """Steps in a row whose gradient was not finite, after which a run gives up rather than go on doing nothing."""
@@ -183,16 +185,8 @@ class Trainer:
         self.save()
 
     def _learn_by_heart(self, number: int) -> dict[str, Any]:
-        codec = self._parts.codec
         items = self._collector.items(self.curriculum.plan(number, self._recipe.sft.items_per_step))
-        groups = [
-            by_heart(
-                item.domain,
-                codec.prompt([Message("user", item.prompt)]),
-                codec.answer(self._parts.domains[item.domain].reference(item).answer),
-            )
-            for item in items
-        ]
+        groups = demonstrations(items, self._parts, has_modes=self._recipe.modes is not None)
         return self._learned(self.learner.step(groups))
 
     def _reinforce(self, number: int) -> dict[str, Any] | None:
@@ -261,21 +255,35 @@ class Trainer:
             "num_tokens": report.num_tokens,
         }
 
+    def _held_out(self) -> dict[str, list[Item]]:
+        num = self._recipe.evaluation.num_items
+        return {
+            name: held_out(self._parts.domains[name], levels, num) for name, levels in self._levels.items()
+        }
+
     def evaluation(self) -> Evaluation:
         """What the policy can do now."""
         node, parts = self._recipe.evaluation, self._parts
         self._parts.sampler.update(self._policy_version)
-        items = {
-            name: held_out(parts.domains[name], levels, node.num_items)
-            for name, levels in self._levels.items()
-        }
         return evaluate(
-            items,
+            self._held_out(),
             sampler=parts.sampler,
             codec=parts.codec,
             pool=parts.pool,
             max_tokens=self._collector.max_answer_tokens,
             num_samples=node.num_samples,
+            read=answered if self._recipe.modes is None else modes.read,
+        )
+
+    def mode_scores(self) -> list[ModeScores]:
+        """What each mode is worth now, by domain and level."""
+        parts = self._parts
+        return score_modes(
+            self._held_out(),
+            sampler=parts.sampler,
+            codec=parts.codec,
+            pool=parts.pool,
+            max_tokens=self._collector.max_answer_tokens,
         )
 
     def _evaluate(self, when: str) -> None:
@@ -288,6 +296,8 @@ class Trainer:
         }
         if found.sampled is not None:
             metrics["sampled"] = found.sampled.mean
+        if self._recipe.modes is not None:
+            metrics["modes"] = [asdict(score) for score in self.mode_scores()]
         number = sum(self.num_done.values())
         self._run.record("evaluation", number, metrics)
         self._on_step(Step(self.phase, number, number, metrics))

@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from train.collector import Collector
-from train.credit import by_heart
 from train.curriculum import Curriculum
+from train.demonstrations import demonstrations
 from train.learner import Learner, LearnerConfig
 from train.parts import Parts
 from train.recipe import Recipe
-from train.transcript import Message
 
 BYTES_EACH: Final = 4
 """Of single precision."""
@@ -47,16 +46,7 @@ def estimate(recipe: Recipe, parts: Parts) -> Estimate:
     )
     began = time.perf_counter()
     items = collector.items(curriculum.plan(0, recipe.sft.items_per_step))
-    learner.step(
-        [
-            by_heart(
-                item.domain,
-                parts.codec.prompt([Message("user", item.prompt)]),
-                parts.codec.answer(parts.domains[item.domain].reference(item).answer),
-            )
-            for item in items
-        ]
-    )
+    learner.step(demonstrations(items, parts, has_modes=recipe.modes is not None))
     between = time.perf_counter()
     learner.step(collector.collect(0).groups)
     return Estimate(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from train.transcript import JsonValue, Transcript
 
@@ -125,4 +125,13 @@ class Domain(Protocol):
 
     def reference(self, item: Item) -> Transcript:
         """A transcript that `verify` passes with score 1."""
+        ...
+
+
+@runtime_checkable
+class Worked(Protocol):
+    """A domain that can show how an item is worked out; optional (`train.modes`)."""
+
+    def worked(self, item: Item) -> str:
+        """The way to the answer in one line, without the answer itself at its end."""
         ...

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from train.domains import terse_workings as workings
 from train.domains.base import Family, Item, Verdict
 from train.seeds import seed_of
 from train.transcript import Transcript, answered
@@ -18,6 +19,8 @@ from train.verifiers.answers import final_answer, judged
 NUM_LEVELS: Final = 4
 LETTERS: Final = "abcdefghij"
 
+Working = Callable[[str, str], str]
+"""From a prompt and its answer to how it is worked out."""
 Task = Callable[[random.Random, int], tuple[str, str]]
 """Draws a task of so many digits, letters or operands: prompt and answer."""
 
@@ -29,6 +32,7 @@ class TerseDomain:
     name: str
     description: str
     task: Task
+    working: Working
     family: Family = Family.REASONING
     num_levels: int = NUM_LEVELS
 
@@ -54,6 +58,10 @@ class TerseDomain:
     def reference(self, item: Item) -> Transcript:
         """The answer."""
         return answered(item.answer)
+
+    def worked(self, item: Item) -> str:
+        """As `Worked.worked`."""
+        return self.working(item.prompt, item.answer)
 
 
 def _addition(rng: random.Random, size: int) -> tuple[str, str]:
@@ -102,15 +110,45 @@ def _copying(rng: random.Random, size: int) -> tuple[str, str]:
 
 
 DOMAINS: Final = tuple(
-    TerseDomain(f"terse_{name}", description, task)
-    for name, description, task in (
-        ("addition", "Add two numbers; the answer is the sum and nothing else.", _addition),
-        ("subtraction", "Subtract one number from another; the answer is the difference.", _subtraction),
-        ("reversal", "Write letters backwards; the answer is those letters.", _reversal),
-        ("sorting", "Write letters in alphabetical order; the answer is those letters.", _sorting),
-        ("counting", "Count a letter in a row of letters; the answer is the number.", _counting),
-        ("maximum", "Name the greatest of a few numbers; the answer is that number.", _maximum),
-        ("remainder", "Divide and name the remainder; the answer is that number.", _remainder),
-        ("copying", "Write letters as they are; the answer is those letters.", _copying),
+    TerseDomain(f"terse_{name}", description, task, working)
+    for name, description, task, working in (
+        (
+            "addition",
+            "Add two numbers; the answer is the sum and nothing else.",
+            _addition,
+            workings.addition,
+        ),
+        (
+            "subtraction",
+            "Subtract one number from another; the answer is the difference.",
+            _subtraction,
+            workings.subtraction,
+        ),
+        ("reversal", "Write letters backwards; the answer is those letters.", _reversal, workings.numbering),
+        (
+            "sorting",
+            "Write letters in alphabetical order; the answer is those letters.",
+            _sorting,
+            workings.sorting,
+        ),
+        (
+            "counting",
+            "Count a letter in a row of letters; the answer is the number.",
+            _counting,
+            workings.counting,
+        ),
+        (
+            "maximum",
+            "Name the greatest of a few numbers; the answer is that number.",
+            _maximum,
+            workings.maximum,
+        ),
+        (
+            "remainder",
+            "Divide and name the remainder; the answer is that number.",
+            _remainder,
+            workings.remainder,
+        ),
+        ("copying", "Write letters as they are; the answer is those letters.", _copying, workings.numbering),
     )
 )

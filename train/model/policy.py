@@ -29,7 +29,7 @@ class LlamaPolicy:
 
     Args:
         model: held, not copied.
-        temperature: at which log-probabilities are taken: the sampler's.
+        temperature: at which log-probabilities are taken, the sampler's; a group may name another that it was drawn at.
     """
 
     def __init__(self, model: Llama, *, temperature: float = 1.0) -> None:
@@ -75,7 +75,7 @@ class LlamaPolicy:
         return logprobs
 
     def _line(self, groups: Sequence[Group]) -> Line:
-        line = Line(tuple(groups), self.model.lm_head.weight.device)
+        line = Line(tuple(groups), self.model.lm_head.weight.device, temperature=self.scorer.temperature)
         if self.scorer.first_trained:
             with torch.no_grad():
                 states = self.model.model.embed_tokens(line.token_ids)
@@ -90,7 +90,9 @@ class Line:
     A continuation's last token is left out: nothing is asked of what it would predict.
     """
 
-    def __init__(self, groups: tuple[Group, ...], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, groups: tuple[Group, ...], device: torch.device | str = "cpu", *, temperature: float = 1.0
+    ) -> None:
         answers = [[credit.token_ids for credit in group.credits] for group in groups]
         lengths = [[len(answer) for answer in row] for row in answers]
         layouts = lay_out(
@@ -108,6 +110,10 @@ class Line:
         self.predictors = predictors_of(layouts, lengths).to(device)
         targets = chain.from_iterable(answer for row in answers for answer in row)
         self.targets = torch.tensor(list(targets), dtype=torch.long, device=device)
+        temperatures = [group.temperature or temperature for group in groups]
+        nums = torch.tensor([sum(row) for row in lengths])
+        self.temperatures = torch.tensor(temperatures, dtype=torch.float64).repeat_interleave(nums).to(device)
+        """(tokens,): at which each target was drawn."""
         self.frozen: Tensor | None = None
         """(N, E): the states above the layers that do not move; None where all do."""
 
@@ -128,13 +134,18 @@ class Scorer(nn.Module):
         states = self.model.through(states, line.positions, line.attend, layers)
         hidden = self.model.model.norm(states[line.predictors])
         parts = [
-            checkpoint(self._predict, some, targets, use_reentrant=False)
-            for some, targets in zip(hidden.split(HEAD_TOKENS), line.targets.split(HEAD_TOKENS), strict=True)
+            checkpoint(self._predict, *some, use_reentrant=False)
+            for some in zip(
+                hidden.split(HEAD_TOKENS),
+                line.targets.split(HEAD_TOKENS),
+                line.temperatures.to(hidden.dtype).split(HEAD_TOKENS),
+                strict=True,
+            )
         ]
         logprobs, entropies = zip(*parts, strict=True)
         return torch.cat(logprobs), torch.cat(entropies)
 
-    def _predict(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logprobs = (self.model.logits(hidden) / self.temperature).log_softmax(-1)
+    def _predict(self, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs = (self.model.logits(hidden) / temperatures[:, None]).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, targets[:, None])[:, 0], entropies

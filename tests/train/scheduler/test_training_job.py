@@ -48,6 +48,8 @@ def tiny(seed: int) -> Recipe:
         "rl.groups_per_step": 4,
         "rl.rollouts_per_group": 4,
         "rl.setbacks": {"share": 0.5},
+        "rl.exploration": "active",
+        "modes": {"forced_steps": 2},
         "evaluation": {"num_items": 2, "num_samples": 1},
     }
     return load_recipe("r0", overrides=overrides)
