@@ -36,10 +36,12 @@ def story(error):
 def called(function, arguments):
     try:
         value = function(*arguments)
-        json.dumps(value)
-        return {"value": value}
     except Exception as error:
         return {"raised": story(error)}
+    try:
+        return {"value": json.loads(json.dumps(value))}
+    except Exception:
+        return {"raised": f"it returned a {type(value).__name__}, which is no plain value"}
 
 try:
     __import__(orders["module"])
