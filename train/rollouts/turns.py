@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from train.codec import Codec
 from train.domains.base import Item
@@ -20,14 +19,6 @@ from train.rollouts.tool_calls import MalformedCallError, read_turn
 from train.seeds import seed_of
 from train.tools.toolset import BoundedToolset
 from train.transcript import Message, Transcript
-
-
-class TurnCodec(Codec, Protocol):
-    """A codec that can say the results of tools."""
-
-    def results(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The tokens between the end of the policy's turn and its next word."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +43,7 @@ def play(
     tasks: Sequence[tuple[Item, Sequence[int]]],
     *,
     sampler: Sampler,
-    codec: TurnCodec,
+    codec: Codec,
     sampling: Sampling,
     limits: TurnLimits,
     clock: Callable[[], float] = time.monotonic,
@@ -84,7 +75,7 @@ def play(
 class _Running:
     """An episode under way."""
 
-    def __init__(self, item: Item, seed: int, prompt: Span, codec: TurnCodec) -> None:
+    def __init__(self, item: Item, seed: int, prompt: Span, codec: Codec) -> None:
         self.context = prompt.token_ids
         self.is_over = False
         self._seed = seed
@@ -120,7 +111,7 @@ class _Running:
         if not results or was_spent:
             self.end(stop)
         else:
-            self.context += span.token_ids + self._codec.results(results)
+            self.context += span.token_ids + self._codec.reply(results)
 
     def result(self) -> Episode:
         """What there is in the end. Results that the policy did not come to read are in the transcript alone."""
@@ -140,7 +131,7 @@ class _Running:
         return results
 
 
-def _begun(item: Item, seeds: Sequence[int], codec: TurnCodec) -> list[_Running]:
+def _begun(item: Item, seeds: Sequence[int], codec: Codec) -> list[_Running]:
     tools = BoundedToolset.of(item.environment).schemas() if item.environment is not None else ()
     prompt = Span(codec.prompt([Message("user", item.prompt)], tools))
     return [_Running(item, seed, prompt, codec) for seed in seeds]

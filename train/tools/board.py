@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -39,14 +39,19 @@ class Board:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """As `Tool.from_state`."""
         tasks = plain_copy(state.get("tasks", {}))
-        blank = {"needs": [], "worker": None, "start": None}
+        blank: dict[str, Any] = {"needs": [], "worker": None, "start": None}
         return cls(
             {name: {**plain_copy(blank), **task} for name, task in tasks.items()}, [*state.get("workers", ())]
         )
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"list": self._list, "assign": self._assign, "release": self._release}[operation](**arguments)
+        done: dict[str, Callable[..., ToolResult]] = {
+            "list": self._list,
+            "assign": self._assign,
+            "release": self._release,
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -57,9 +57,13 @@ class Calendar:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"list": self._list, "book": self._book, "move": self._move, "cancel": self._cancel}[
-            operation
-        ](**arguments)
+        done: dict[str, Callable[..., ToolResult]] = {
+            "list": self._list,
+            "book": self._book,
+            "move": self._move,
+            "cancel": self._cancel,
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

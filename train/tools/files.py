@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -62,7 +62,7 @@ class Files:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {
+        done: dict[str, Callable[..., ToolResult]] = {
             "list": self._list,
             "read": self._read,
             "find": self._find,
@@ -70,7 +70,8 @@ class Files:
             "replace": self._replace,
             "move": self._move,
             "delete": self._delete,
-        }[operation](**arguments)
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

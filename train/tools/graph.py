@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -45,9 +45,12 @@ class Graph:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"neighbours": self._neighbours, "connect": self._connect, "cut": self._cut}[operation](
-            **arguments
-        )
+        done: dict[str, Callable[..., ToolResult]] = {
+            "neighbours": self._neighbours,
+            "connect": self._connect,
+            "cut": self._cut,
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -53,7 +53,8 @@ class Search:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"find": self._find, "read": self._read}[operation](**arguments)
+        done: dict[str, Callable[..., ToolResult]] = {"find": self._find, "read": self._read}
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -95,7 +95,8 @@ class Service:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"request": self._request, "wait": self._wait}[operation](**arguments)
+        done: dict[str, Callable[..., ToolResult]] = {"request": self._request, "wait": self._wait}
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""
@@ -122,7 +123,7 @@ class Service:
         if handler == "place":
             status, value = self._place(body or {}, idempotency_key)
         elif handler == "amend":
-            status, value = 200, self._amend(*places, body or {})
+            status, value = 200, self._amend(places[0], body or {})
         else:
             status, value = 200, self._looked_up(handler, *places)
         self.num_requests += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, ClassVar, Final, Self
 
@@ -79,7 +79,12 @@ class Sql:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"tables": self._schema, "query": self._query, "change": self._change}[operation](**arguments)
+        done: dict[str, Callable[..., ToolResult]] = {
+            "tables": self._schema,
+            "query": self._query,
+            "change": self._change,
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

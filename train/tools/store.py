@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -44,9 +44,13 @@ class Store:
 
     def apply(self, operation: str, arguments: Mapping[str, Any]) -> ToolResult:
         """As `Tool.apply`."""
-        return {"get": self._get, "list": self._list, "set": self._set, "delete": self._delete}[operation](
-            **arguments
-        )
+        done: dict[str, Callable[..., ToolResult]] = {
+            "get": self._get,
+            "list": self._list,
+            "set": self._set,
+            "delete": self._delete,
+        }
+        return done[operation](**arguments)
 
     def state(self) -> dict[str, JsonValue]:
         """As `Tool.state`."""

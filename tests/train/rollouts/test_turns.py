@@ -18,7 +18,7 @@ LIMITS = TurnLimits(max_tokens=100_000)
 
 
 class CharacterTurns:
-    """A `TurnCodec` of code points."""
+    """A `Codec` of code points."""
 
     end_token_id = END
     num_tokens = 0x110000
@@ -34,7 +34,7 @@ class CharacterTurns:
     def text(self, token_ids: Sequence[int]) -> str:
         return "".join(chr(token) for token in token_ids if token != END)
 
-    def results(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def reply(self, messages: Sequence[Message]) -> tuple[int, ...]:
         return self._ids("".join(f"<{message.text}>" for message in messages))
 
     @staticmethod

@@ -39,7 +39,7 @@ class CombinedDomain(ToolDomain):
             "store": {"entries": {f"rate/{code}": str(rate), f"rate/{code}x": str(rate + 3)}},
         }
         expression = f"{num} * {price} * {rate}"
-        looks = (
+        looks: Turn = (
             calling("sql_query", statement=f"SELECT price FROM prices WHERE thing = '{thing}'"),  # noqa: S608
             calling("store_get", key=f"rate/{code}"),
         )

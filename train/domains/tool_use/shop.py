@@ -119,7 +119,7 @@ def drawn_shop(rng: random.Random) -> dict[str, Any]:
 
 def cheapest(shop: dict[str, Any]) -> str:
     """The SKU of the lowest price."""
-    return min(shop["products"], key=lambda sku: shop["products"][sku]["price"])
+    return min(map(str, shop["products"]), key=lambda sku: shop["products"][sku]["price"])
 
 
 def got(path: str) -> ToolCall:

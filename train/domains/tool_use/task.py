@@ -44,7 +44,8 @@ class ToolTask:
     """A task and how it is done."""
 
     prompt: str
-    tools: Mapping[str, Mapping[str, JsonValue]]
+    tools: Mapping[str, Mapping[str, Any]]
+    """Initial states, of JSON values."""
     turns: tuple[Turn, ...]
     """The reference's calls."""
     answer: str
