@@ -12,12 +12,15 @@ import contextlib
 import decimal
 import io
 import re
+import string
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, Final
 
 from train.domains import reasoning_gym_levels as levels
+from train.domains import reasoning_gym_shapes as shapes
 from train.domains.base import Family, Item, Verdict
 from train.seeds import seed_of
 from train.transcript import Transcript, answered
@@ -36,23 +39,6 @@ _EXPLOSIVE: Final = re.compile(
 """Towers of powers and exponents of thousands: some scorers hand an answer to sympy, which computes them."""
 _UNREAL: Final = re.compile(r"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 """No distance from the right number is greater than that of NaN, a scorer may find."""
-
-_LISTS: Final = re.compile(r"[\w\s,'\"\[\]-]*")
-_FORMULAS: Final = re.compile(
-    r"(?:\d+(?:\.\d*)?|\.\d+|\b(?:[A-Za-z]|a?sin|a?cos|a?tan|sinh|cosh|tanh|exp|log|ln|sqrt|pi)\b|[\s+*/^()=|-])*"
-)
-SHAPES: Final[dict[str, re.Pattern[str]]] = {
-    # Their scorers evaluate an answer as Python, or as sympy, which does the same. In these shapes neither a call of
-    # anything else nor an attribute can be written.
-    "binary_matrix": _LISTS, "game_of_life": _LISTS, "n_queens": _LISTS, "spiral_matrix": _LISTS,
-    "string_insertion": _LISTS, "countdown": _FORMULAS, "intermediate_integration": _FORMULAS,
-    "polynomial_multiplication": _FORMULAS, "puzzle24": _FORMULAS, "simple_integration": _FORMULAS,
-    # Their scorers find a right answer inside of any text.
-    "gsm_symbolic": re.compile(r"[\d.,/ $%-]*"),
-    "kakurasu": re.compile(r"[01\s]*"),
-    "knights_knaves": re.compile(r"(?:\w+ is an? \w+(?:, and |, | and )?)+\.?"),
-}  # fmt: skip
-"""What an answer must look like as a whole before its task's scorer sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,8 @@ class ReasoningGymTask:
     def configuration(self) -> str:
         """What its items are made from beside this module."""
         source = levels.KNOBS.get(self.name) or ("length" if self.name in levels.BY_LENGTH else "curriculum")
-        return f"reasoning-gym {version('reasoning-gym')} {source}"
+        shape = shapes.SHAPES.get(self.name)
+        return f"reasoning-gym {version('reasoning-gym')} {source} {shape.pattern if shape else ''}"
 
     def item(self, seed: int, index: int, level: int) -> Item:
         """The item at this place."""
@@ -105,7 +92,7 @@ class ReasoningGymTask:
             ValueError: the item is not what this process generates at its place.
         """
         entry, scorer = self._entry(item.seed, item.index, item.level)
-        shape = SHAPES.get(self.name)
+        shape = shapes.SHAPES.get(self.name)
         if entry["question"] != item.prompt:
             raise ValueError(f"{item.id} is another item in this process: its generator is not deterministic")
         readings = _readings(transcript.answer, str(entry["answer"]))
@@ -152,14 +139,29 @@ def _drawn(name: str, seed: int, index: int, level: int) -> tuple[dict[str, Any]
         return dict(dataset[index % BLOCK]), dataset
 
 
+class _Alphabet(str):
+    """Letters in order, in place of a set of them whose order is another in every process."""
+
+    __slots__ = ()
+
+    def __sub__(self, others: Collection[str]) -> str:
+        return "".join(letter for letter in self if letter not in others)
+
+
 @lru_cache(maxsize=128)
 def _dataset(name: str, seed: int, level: int) -> Any:
     """A generator, which is also what scores: making one may take a second."""
+    dataset = _made(name, {"seed": seed, "size": BLOCK}, level)
+    if name in {"isomorphic_strings", "ransom_note"}:
+        dataset.letters = _Alphabet(string.ascii_lowercase)
+    return dataset
+
+
+def _made(name: str, fixed: dict[str, int], level: int) -> Any:
     from reasoning_gym.coaching.base_curriculum import DefaultCurriculumContext, RangeAttributeMode
     from reasoning_gym.factory import CURRICULA, DATASETS
 
     dataset, config = DATASETS[name]
-    fixed = {"seed": seed, "size": BLOCK}
     if name in levels.BY_LENGTH:
         return dataset(config(**fixed))
     if name in levels.KNOBS:

@@ -88,7 +88,7 @@ KNOBS: Final[dict[str, dict[str, tuple[Knob, ...]]]] = {
     "puzzle24": {"value": ((1, 6), (1, 8), (1, 10))},
     "quantum_lock": {"difficulty": (1, 3, 6)},
     "ransom_note": {"note_length": ((3, 5), (6, 10), (12, 20)), "magazine_length": ((6, 10), (14, 24), (30, 60))},
-    "rectangle_count": {"max_rectangles": (2, 4, 8), "width": (16, 24, 40), "height": (10, 14, 24)},
+    "rectangle_count": {"max_rectangles": (4, 7, 12), "width": (24, 32, 48), "height": (14, 20, 28)},
     "rotate_matrix": {"n": ((2, 2), (3, 4), (5, 6)), "rotations": ((1, 1), (1, 2), (1, 5))},
     "rotten_oranges": {"n": ((3, 4), (5, 6), (7, 9))},
     "rubiks_cube": {"cube_size": (3, 3, 3), "scramble_steps": ((1, 2), (3, 5), (6, 10))},
@@ -101,7 +101,7 @@ KNOBS: Final[dict[str, dict[str, tuple[Knob, ...]]]] = {
     "spiral_matrix": {"n": ((2, 2), (3, 3), (4, 6))},
     "string_insertion": {"string_length": ((5, 7), (8, 14), (16, 30))},
     "string_manipulation": {"string_length": ((8, 12), (12, 18), (18, 28)), "num_rules": ((6, 7), (8, 10), (10, 14))},
-    "tower_of_hanoi": {"disks": ((1, 2), (3, 3), (4, 4)), "pegs": ((3, 3), (3, 3), (3, 4))},
+    "tower_of_hanoi": {"disks": ((2, 4), (3, 5), (4, 6)), "pegs": ((3, 6), (3, 6), (3, 6))},
     "word_sequence_reversal": {"words": ((2, 3), (4, 6), (7, 12))},
     "word_sorting": {"words": ((2, 3), (4, 6), (7, 12)), "word_length": ((3, 5), (3, 8), (3, 12))},
 }  # fmt: skip
