@@ -10,7 +10,7 @@ from typing import Any
 from train.commands import domain_views
 from train.domains import audit as gate
 from train.domains import catalog
-from train.domains.base import Domain, Item
+from train.domains.base import Domain, Family, Item
 from train.domains.item_json import item_as_json, transcript_as_json
 
 ABOUT = """\
@@ -139,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = made.add_subparsers(metavar="SUB-VERB", required=True)
     add = _sub_verb(verbs, "list", "list domains by family, and whether they may train")
-    add.add_argument("--family", choices=[*catalog.Family], metavar="FAMILY", help="only this one")
+    add.add_argument("--family", choices=[*Family], metavar="FAMILY", help="only this one")
     add.set_defaults(run=list_domains)
     add = _sub_verb(verbs, "show", "show one domain and what its audit found")
     add.add_argument("name", metavar="NAME")

@@ -214,9 +214,9 @@ def _is_ours(module: str) -> bool:
 
 
 def _record(name: str, fields: dict[str, Any]) -> Record:
-    tallies = {key: Tally(*fields.pop(key)) for key in ("right", "wrong", "adversarial")}
-    failures = tuple(Failure(*failure) for failure in fields.pop("failures"))
-    return Record(domain=name, failures=failures, **tallies, **fields)
+    tallies = {key: Tally(*fields[key]) for key in ("right", "wrong", "adversarial")}
+    failures = tuple(Failure(*failure) for failure in fields["failures"])
+    return Record(**{**fields, **tallies, "domain": name, "failures": failures})
 
 
 def _write_json(path: Path, value: object) -> None:

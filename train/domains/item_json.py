@@ -11,17 +11,10 @@ from train.transcript import JsonValue, Message, ToolCall, Transcript
 
 def item_as_json(item: Item) -> dict[str, JsonValue]:
     """Every field of an item."""
-    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    environment = item.environment
-    return fields | {
-        "data": dict(item.data),
-        "environment": None
-        if environment is None
-        else {
-            "tools": {name: dict(state) for name, state in environment.tools.items()},
-            "max_calls": environment.max_calls,
-        },
+    fields: dict[str, JsonValue] = {
+        field.name: getattr(item, field.name) for field in dataclasses.fields(item)
     }
+    return fields | {"data": dict(item.data), "environment": _environment(item.environment)}
 
 
 def item_from_json(read: dict[str, Any]) -> Item:
@@ -50,3 +43,10 @@ def transcript_from_json(read: dict[str, Any]) -> Transcript:
         for turn in read["messages"]
     )
     return Transcript(messages, read["state"])
+
+
+def _environment(environment: Environment | None) -> JsonValue:
+    if environment is None:
+        return None
+    tools: dict[str, JsonValue] = {name: dict(state) for name, state in environment.tools.items()}
+    return {"tools": tools, "max_calls": environment.max_calls}

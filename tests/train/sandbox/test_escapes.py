@@ -296,7 +296,12 @@ def _mentions(entry: Path) -> bool:
 @pytest.mark.training
 def test_what_does_not_end_is_ended(way: Isolation) -> None:
     """Loops, floods, and bombs of files, forks and threads end at a limit, and the case after them runs."""
-    found = runs(way, SLOW | {"after": "print(read('given.txt'))"}, 1, Limits(wall_s=1.5))
+    found = runs(
+        way,
+        SLOW | {"after": "print(read('given.txt'))"},
+        1,
+        Limits(wall_s=2.5, max_files=200, max_disk_bytes=8 << 20),
+    )
     ended = {name: run.ended for name, run in found.items()}
     assert ended["deaf loop"] is Ended.TIMEOUT
     assert ended["flood"] is Ended.TIMEOUT
