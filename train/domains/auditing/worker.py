@@ -22,21 +22,23 @@ class Marked(Protocol):
 
 
 def generate(package: str, name: str, seed: int, num_items: int, budget_s: float) -> dict[str, JsonValue]:
-    """Items of all levels in turn, with their references, until there are enough or the budget is spent."""
+    """Items of all levels in turn, with their references, until there are enough or the budget is spent.
+
+    Seconds are of processor time: a busy machine makes no domain slow."""
     domain = catalog.domains(package)[name]
     made: list[JsonValue] = []
     slowest = 0.0
-    started = time.perf_counter()
+    started = time.process_time()
     for place in range(num_items):
-        if place >= 4 * domain.num_levels and time.perf_counter() - started > budget_s:
+        if place >= 4 * domain.num_levels and time.process_time() - started > budget_s:
             break
-        began = time.perf_counter()
+        began = time.process_time()
         item = domain.item(seed, place // domain.num_levels, place % domain.num_levels)
-        slowest = max(slowest, time.perf_counter() - began)
+        slowest = max(slowest, time.process_time() - began)
         made.append(
             {"item": item_as_json(item), "reference": transcript_as_json(domain.reference(item))},
         )
-    return {"made": made, "slowest_s": slowest, "mean_s": (time.perf_counter() - started) / max(1, len(made))}
+    return {"made": made, "slowest_s": slowest, "mean_s": (time.process_time() - started) / max(1, len(made))}
 
 
 def regenerate(package: str, name: str, places: list[list[int]]) -> list[JsonValue]:
