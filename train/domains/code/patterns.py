@@ -66,6 +66,8 @@ def _judged(item: Item, transcript: Transcript) -> Verdict:
     pattern = pattern[1:-1] if pattern[:1] == pattern[-1:] == "`" else pattern
     if not 0 < len(pattern) <= MAX_CHARS:
         return Verdict(score=0.0, passed=False, evidence="no expression, or one that is too long")
+    if re.escape(pattern) == pattern:
+        return Verdict(score=0.0, passed=False, evidence=f"it matches {pattern[:60]!r} and nothing else")
     source = _SOURCE.format(pattern=pattern)
     cases = hidden_cases(item)
     [calls] = call({f"{MODULE}.py": source}, [Target(MODULE, _FUNCTION, arguments(cases))], LIMITS)

@@ -6,6 +6,7 @@ the same calls, run in the sandbox.
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Callable
 from typing import Final
@@ -74,6 +75,8 @@ def _judge_completed(item: Item, transcript: Transcript) -> Verdict:
     tree = parsed(f"({said}\n)")
     if isinstance(tree, str) or isinstance(parsed(said), str):
         return Verdict(score=0.0, passed=False, evidence=f"{said[:60]!r} is not one expression")
+    if not any(isinstance(node, ast.Name) and node.id == "x" for node in ast.walk(tree)):
+        return Verdict(score=0.0, passed=False, evidence=f"{said[:60]!r} does nothing with x")
     filled = str(item.data["gap"]).replace(GAP, f"({said})")
     return judge_written(item, answered(filled))
 
