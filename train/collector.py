@@ -22,6 +22,7 @@ from train.mode_scores import mode_metrics
 from train.parts import Parts
 from train.recipe import Recipe
 from train.rollouts.rollout import Rollout, SampleRequest, Sampling, Span
+from train.rollouts.turns import Episode, TurnLimits, play
 from train.seeds import seed_of
 from train.setbacks import Setback, second_score, setbacks_of
 from train.transcript import Message, answered
@@ -80,9 +81,10 @@ class Collector:
             )
             for place, (item, way) in enumerate(zip(items, ways, strict=True))
         ]
-        rollouts = self._first_tries(number, items, requests, ways)
+        episodes = self._first_tries(number, items, requests, ways)
+        rollouts = [[episode.rollout for episode in of_item] for of_item in episodes]
         sampled = time.perf_counter()
-        verdicts = self._judge(items, rollouts)
+        verdicts = self._judge(items, episodes)
         judged = time.perf_counter()
         groups = [
             replace(
@@ -125,16 +127,47 @@ class Collector:
 
     def _first_tries(
         self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], ways: Sequence[Way]
-    ) -> list[list[Rollout]]:
-        """The rollouts of each request, sampled together where their temperature is one."""
-        found: dict[int, list[Rollout]] = {}
-        for temperature in sorted({way.temperature for way in ways}):
-            places = [place for place, way in enumerate(ways) if way.temperature == temperature]
-            drawn = self._in_modes(
-                number, [items[place] for place in places], [requests[place] for place in places], temperature
+    ) -> list[list[Episode]]:
+        """The episodes of each request, sampled together where their temperature is one; with tools, over turns."""
+        found: dict[int, list[Episode]] = {}
+        for temperature, has_tools in sorted(
+            {(way.temperature, item.environment is not None) for way, item in zip(ways, items, strict=True)}
+        ):
+            places = [
+                place
+                for place, (way, item) in enumerate(zip(ways, items, strict=True))
+                if (way.temperature, item.environment is not None) == (temperature, has_tools)
+            ]
+            of_kind, asked = [items[place] for place in places], [requests[place] for place in places]
+            drawn = (
+                self._with_tools(of_kind, asked, temperature)
+                if has_tools
+                else self._read(self._in_modes(number, of_kind, asked, temperature))
             )
             found |= dict(zip(places, drawn, strict=True))
         return [found[place] for place in range(len(requests))]
+
+    def _with_tools(
+        self, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
+    ) -> list[list[Episode]]:
+        return play(
+            [(item, request.seeds) for item, request in zip(items, requests, strict=True)],
+            sampler=self._parts.sampler,
+            codec=self._parts.codec,
+            sampling=self._sampling(items, temperature),
+            limits=TurnLimits(max_tokens=self._recipe.rl.max_rollout_tokens),
+        )
+
+    def _read(self, rollouts: Sequence[Sequence[Rollout]]) -> list[list[Episode]]:
+        """Rollouts of one turn, and what they say."""
+        read = answered if self._recipe.modes is None else modes.read
+        return [
+            [
+                Episode(rollout, read(text))
+                for rollout, text in zip(of_item, self._texts(of_item), strict=True)
+            ]
+            for of_item in rollouts
+        ]
 
     def _in_modes(
         self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
@@ -174,27 +207,28 @@ class Collector:
     def _sample(
         self, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
     ) -> list[list[Rollout]]:
-        sampling = Sampling(
-            temperature=temperature,
-            max_tokens=max(map(self.max_answer_tokens, items)),
-            stop_token_ids=(self._parts.codec.end_token_id,),
-        )
-        drawn = self._parts.sampler.sample(requests, sampling)
+        drawn = self._parts.sampler.sample(requests, self._sampling(items, temperature))
         prompts = [Span(request.token_ids) for request in requests]
         return [
             [Rollout((prompt, span), stop) for span, stop in spans]
             for prompt, spans in zip(prompts, drawn, strict=True)
         ]
 
-    def _judge(self, items: Sequence[Item], rollouts: Sequence[Sequence[Rollout]]) -> list[list[Verdict]]:
-        read = answered if self._recipe.modes is None else modes.read
+    def _sampling(self, items: Sequence[Item], temperature: float) -> Sampling:
+        return Sampling(
+            temperature=temperature,
+            max_tokens=max(map(self.max_answer_tokens, items)),
+            stop_token_ids=(self._parts.codec.end_token_id,),
+        )
+
+    def _judge(self, items: Sequence[Item], episodes: Sequence[Sequence[Episode]]) -> list[list[Verdict]]:
         pairs = [
-            (item, read(text))
-            for item, of_item in zip(items, rollouts, strict=True)
-            for text in self._texts(of_item)
+            (item, episode.transcript)
+            for item, of_item in zip(items, episodes, strict=True)
+            for episode in of_item
         ]
         verdicts = iter(self._parts.pool.verify_all(pairs))
-        return [[next(verdicts) for _ in of_item] for of_item in rollouts]
+        return [[next(verdicts) for _ in of_item] for of_item in episodes]
 
     def _think_over(
         self,
@@ -220,7 +254,7 @@ class Collector:
             for place, setback in enumerate(setbacks)
         ]
         second = self._sample(tried, requests, self._recipe.rl.temperature)
-        told = self._judge(tried, second)
+        told = self._judge(tried, self._read(second))
         groups = [
             reinforced(
                 setback.item,

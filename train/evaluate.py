@@ -12,12 +12,15 @@ from typing import Any, Final
 from train.codec import Codec
 from train.domains.base import Domain, Item, Verdict
 from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span
+from train.rollouts.turns import TurnLimits, play
 from train.seeds import seed_of
 from train.transcript import Message, Transcript, answered
 from train.verifiers.pool import Pool
 
 EVALUATION_SEED: Final = 2_000_003
 """Of every evaluation's items; training never draws from it."""
+MAX_ROLLOUT_TOKENS: Final = 2048
+"""Of an item with tools."""
 Z_95: Final = 1.959964
 
 
@@ -49,7 +52,7 @@ class DomainScore:
     num_errors: int
     """Items without a verdict: scored 0, and to be looked at."""
     mean_tokens: float
-    """Of the greedy answers, their ends included."""
+    """Of the greedy answers, their ends included; with tools, of the last turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,26 +148,50 @@ def ask(
     read: Callable[[str], Transcript] = answered,
     opening: tuple[int, ...] = (),
 ) -> list[list[Answer]]:
-    """So many answers to each item, judged; all of them begin with the tokens of `opening`, which are not sampled."""
-    requests = [
-        SampleRequest(
-            codec.prompt([Message("user", item.prompt)]) + opening,
-            tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)),
-        )
-        for item in items
-    ]
+    """So many answers to each item, judged; all of them begin with the tokens of `opening`, which are not sampled.
+
+    Items with tools are played over turns, without an opening.
+    """
     sampling = Sampling(
         temperature=temperature,
         max_tokens=max(map(max_tokens, items)),
         stop_token_ids=(codec.end_token_id,),
     )
-    drawn = sampler.sample(requests, sampling)
-    transcripts = [[read(codec.text(opening + span.token_ids)) for span, _ in spans] for spans in drawn]
-    pairs = [(item, each) for item, of_item in zip(items, transcripts, strict=True) for each in of_item]
+    seeds = [
+        tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)) for item in items
+    ]
+    if any(item.environment is not None for item in items):
+        limits = TurnLimits(max_tokens=MAX_ROLLOUT_TOKENS)
+        tasks = list(zip(items, seeds, strict=True))
+        played = play(tasks, sampler=sampler, codec=codec, sampling=sampling, limits=limits)
+        said = [[(episode.rollout.spans[-1], episode.transcript) for episode in row] for row in played]
+    else:
+        said = _said(items, seeds, sampler, codec, sampling, read, opening)
+    pairs = [(item, transcript) for item, row in zip(items, said, strict=True) for _, transcript in row]
     verdicts = iter(pool.verify_all(pairs))
     return [
-        [Answer(item, span, said, next(verdicts)) for (span, _), said in zip(spans, of_item, strict=True)]
-        for item, spans, of_item in zip(items, drawn, transcripts, strict=True)
+        [Answer(item, span, transcript, next(verdicts)) for span, transcript in row]
+        for item, row in zip(items, said, strict=True)
+    ]
+
+
+def _said(
+    items: Sequence[Item],
+    seeds: Sequence[tuple[int, ...]],
+    sampler: Sampler,
+    codec: Codec,
+    sampling: Sampling,
+    read: Callable[[str], Transcript],
+    opening: tuple[int, ...],
+) -> list[list[tuple[Span, Transcript]]]:
+    """What was sampled in one turn, and what it says."""
+    requests = [
+        SampleRequest(codec.prompt([Message("user", item.prompt)]) + opening, of_item)
+        for item, of_item in zip(items, seeds, strict=True)
+    ]
+    return [
+        [(span, read(codec.text(opening + span.token_ids))) for span, _ in spans]
+        for spans in sampler.sample(requests, sampling)
     ]
 
 

@@ -96,6 +96,8 @@ class RlSettings(SettingsNode):
     num_steps: int = Field(100, ge=0)
     groups_per_step: int = Field(8, ge=1)
     rollouts_per_group: int = Field(8, ge=2)
+    max_rollout_tokens: int = Field(1024, ge=16)
+    """Of a rollout with tools, given and sampled: no turn is begun beyond."""
     max_staleness: int = Field(0, ge=0)
     """Policy versions; rollouts of older weights are refused (`train.staleness`)."""
     temperature: float = Field(1.0, gt=0)

@@ -52,7 +52,7 @@ def setbacks_of(
     """At most `num` first tries of a step to be thought over: mostly failures, each of another group.
 
     A group that failed throughout is passed over, for its prompts are beyond the policy; so is a rollout without a
-    verdict, or one that did not come to its end.
+    verdict, or one that did not come to its end, and a task with tools, where failed calls are thought over in turns.
     """
     wrong: list[Setback] = []
     right: list[Setback] = []
@@ -62,7 +62,7 @@ def setbacks_of(
             for rollout, verdict in zip(of_item, told, strict=True)
             if verdict.error is None and rollout.stop is StopReason.END
         ]
-        if not any(setback.was_right for setback in ended):
+        if item.environment is not None or not any(setback.was_right for setback in ended):
             continue
         rng = random.Random(seed_of(seed, "setback", item.id))
         for kind, pick in ((wrong, False), (right, True)):
