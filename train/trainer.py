@@ -275,6 +275,10 @@ class Trainer:
             read=answered if self._recipe.modes is None else modes.read,
         )
 
+    def max_answer_tokens(self, item: Item) -> int:
+        """What an answer to it may take."""
+        return self._collector.max_answer_tokens(item)
+
     def mode_scores(self) -> list[ModeScores]:
         """What each mode is worth now, by domain and level."""
         parts = self._parts
@@ -344,3 +348,4 @@ class Trainer:
         if self.conflict is not None:
             self.conflict.restore(state["conflict"])
         load_learner(found.tensors, self._parts.model, self.learner.optimizer)
+        self._parts.sampler.update(self._policy_version)

@@ -16,6 +16,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "sft": ("train.commands.sft", "run a recipe as far as the end of learning by heart"),
     "rl": ("train.commands.rl", "run a recipe to its end"),
     "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
+    "ablate": ("train.commands.ablate", "one part of the trainer on and off, over several seeds"),
     "queue": ("train.commands.queue", "many runs on one machine, by priority, share and deadline"),
     "report": ("train.commands.report", "write one page about a run"),
 }
