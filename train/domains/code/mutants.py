@@ -79,9 +79,11 @@ def _variants(source: str, changes: Callable[[ast.AST], Iterator[Callable[[], No
 def _changes(node: ast.AST) -> Iterator[Callable[[], None]]:
     match node:
         case ast.BinOp(op=op) if type(op) in _OPERATORS:
-            yield lambda: setattr(node, "op", _OPERATORS[type(op)]())
-        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
-            yield lambda: setattr(node, "ops", [_COMPARISONS[type(op)]()])
+            operator = _OPERATORS[type(op)]
+            yield lambda: setattr(node, "op", operator())
+        case ast.Compare(ops=[test]) if type(test) in _COMPARISONS:
+            comparison = _COMPARISONS[type(test)]
+            yield lambda: setattr(node, "ops", [comparison()])
         case ast.Constant(value=bool(value)):
             yield lambda: setattr(node, "value", not value)
         case ast.Constant(value=int(value)):

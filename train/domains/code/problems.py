@@ -45,7 +45,9 @@ def _wide(rng: random.Random, size: int) -> tuple[JsonValue, ...]:
 
 def _ranges(rng: random.Random, size: int) -> tuple[JsonValue, ...]:
     values: list[JsonValue] = list(rng.choices(range(-50, 100), k=size))
-    spans: list[JsonValue] = [sorted(rng.choices(range(size + 1), k=2)) for _ in range(max(1, size // 2))]  # type: ignore[list-item]
+    spans: list[JsonValue] = [
+        list[JsonValue](sorted(rng.choices(range(size + 1), k=2))) for _ in range(max(1, size // 2))
+    ]
     return values, spans
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from train.domains.base import Item, Verdict
 from train.domains.code.task import Task
-from train.transcript import Transcript
+from train.transcript import JsonValue, Transcript
 from train.verifiers.answers import choice, final_answer, is_number, items, judged
 
 NOTHING: Final = "none"
@@ -30,7 +30,7 @@ def number_task(question: str, value: float | Fraction, num_decimals: int) -> Ta
         if not num_decimals
         else f"Answer with the number, to {num_decimals} decimals."
     )
-    data = {"wanted": Wanted.NUMBER.value, "decimals": num_decimals}
+    data: dict[str, JsonValue] = {"wanted": Wanted.NUMBER.value, "decimals": num_decimals}
     return Task(f"{question}\n{how}", f"{float(value):.{num_decimals}f}", data)
 
 

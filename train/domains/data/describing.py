@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import sqrt
 from statistics import correlation, linear_regression, median, pstdev, stdev
 from typing import Final
 
@@ -121,10 +120,8 @@ def _series(rng: random.Random, level: int) -> Task:
             2,
         )
     changes = [b - a for a, b in pairwise(values)]
-    mean = sum(changes) / len(changes)
-    spread = sqrt(sum((change - mean) ** 2 for change in changes) / (len(changes) - 1))
     return number_task(
-        f"{text}\nWhat is the sample standard deviation of the changes from day to day?", spread, 2
+        f"{text}\nWhat is the sample standard deviation of the changes from day to day?", stdev(changes), 2
     )
 
 

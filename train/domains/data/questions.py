@@ -83,7 +83,7 @@ def _joined(rng: random.Random, level: int) -> Task:
     )
     keep, where = set(cities), ""
     if level == 1 or level == 3:
-        keep = {rng.choice(whole.column("city"))}
+        keep = {str(rng.choice(whole.column("city")))}
         where = f" over the orders of city {next(iter(keep))}"
     elif level == 2:
         region = country[str(rng.choice(whole.column("city")))]

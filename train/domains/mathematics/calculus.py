@@ -60,13 +60,13 @@ def _integral(rng: random.Random, level: int) -> Problem:
         )
     size, rate = rng.randint(2, 9), rng.randint(2, 6)
     added = rng.randint(1, 9)
-    text, above, answer = rng.choice((
+    text, end, answer = rng.choice((
         (f"{size}*sin({rate}x) + {added}", "pi", f"{size * (1 - (-1) ** rate)}/{rate} + {added}*pi"),
         (f"{size}*exp({rate}x) + {added}", "1", f"{size}/{rate}*(exp({rate}) - 1) + {added}"),
         (f"{size}/(x + {rate}) + {added}", "1", f"{size}*ln({rate + 1}) - {size}*ln({rate}) + {added}"),
     ))  # fmt: skip
     return Problem(
-        _integral_of(text, "0", above, "Answer with the exact value."),
+        _integral_of(text, "0", end, "Answer with the exact value."),
         _as_text(expression(answer)),
         Form.EXPRESSION,
     )
@@ -98,9 +98,9 @@ def _limit(rng: random.Random, level: int) -> Problem:
         ))  # fmt: skip
         to = "0"
     else:
-        root, rate, below = rng.randint(2, 9), nonzero(rng, 9), rng.randint(2, 9)
-        text, to = f"(sqrt({as_text([root * root, rate])}) - {root}) / ({below}x)", "0"
-        value = Fraction(rate, 2 * root * below)
+        root, rate, divisor = rng.randint(2, 9), nonzero(rng, 9), rng.randint(2, 9)
+        text, to = f"(sqrt({as_text([root * root, rate])}) - {root}) / ({divisor}x)", "0"
+        value = Fraction(rate, 2 * root * divisor)
     return Problem(f"Find the limit of {text} as x goes to {to}.\n{_NUMBER}", str(value), Form.LOWEST)
 
 

@@ -29,9 +29,9 @@ def _units(rng: random.Random, level: int) -> Problem:
         units = rng.sample(known, 3)
         amounts = [rng.randint(1, 40) for _ in range(2)]
         total = sum(amount * size for amount, (_, size) in zip(amounts, units, strict=False))
-        target, size = min(units, key=lambda unit: unit[1])
+        least, size = min(units, key=lambda unit: unit[1])
         return _asked(
-            f"Add {amounts[0]} {units[0][0]} and {amounts[1]} {units[1][0]}. How many {target} is that?",
+            f"Add {amounts[0]} {units[0][0]} and {amounts[1]} {units[1][0]}. How many {least} is that?",
             total / size,
         )
     if level == 2:

@@ -107,7 +107,7 @@ def _extended(rng: random.Random, level: int) -> Task:
         added = replace(added, name=f"{rng.choice(_OTHER_NAMES)}_all")
         whole = replace(package, steps=(*package.steps, (module, added)))
         cases = whole.cases(rng)
-        if cases != [[given, package.value(given[0])] for given, _ in cases]:  # type: ignore[index, call-overload]
+        if cases != [[given, package.value(given[0])] for given, _ in cases]:  # type: ignore[index]
             break
     files = package.files()
     prompt = (
