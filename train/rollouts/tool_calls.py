@@ -12,7 +12,7 @@ from typing import Final
 
 from train.tools.base import ToolError
 from train.tools.wire import parsed
-from train.transcript import JsonValue, ToolCall
+from train.transcript import JsonValue, Message, ToolCall
 
 OPENING: Final = "<tool_call>"
 CLOSING: Final = "</tool_call>"
@@ -52,6 +52,15 @@ def read_turn(text: str) -> Turn:
     if not isinstance(value, list) or not value:
         raise _malformed("it must hold an array of at least one call")
     return Turn(before.strip(), tuple(map(_call, value)))
+
+
+def written(message: Message) -> str:
+    """What a policy says for such a turn: `read_turn` reads it back."""
+    if not message.calls:
+        return message.text
+    calls = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in message.calls]
+    section = f"{OPENING}{json.dumps(calls, ensure_ascii=False)}{CLOSING}"
+    return f"{message.text}\n{section}" if message.text else section
 
 
 def _call(value: JsonValue) -> ToolCall:
