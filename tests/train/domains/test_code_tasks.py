@@ -15,7 +15,7 @@ from train.domains.code import efficiency, patterns, reading, repairing, testing
 from train.domains.code.composing import composed, fails, loaded
 from train.domains.code.mutants import broken, mutants, survivors
 from train.domains.code.steps import ENDS, STEPS, Kind
-from train.domains.code.task import TaskDomain
+from train.domains.task import TaskDomain
 from train.sandbox.probe import probe
 from train.transcript import Message, Transcript, answered
 

@@ -12,10 +12,10 @@ import pytest
 
 from train.domains import catalog
 from train.domains.base import Family, Item
-from train.domains.code.task import TaskDomain
 from train.domains.data import comparing, describing, programs, questions
 from train.domains.data.comparing import welch_t
 from train.domains.data.describing import quantile
+from train.domains.task import TaskDomain
 from train.sandbox.probe import probe
 from train.transcript import answered
 

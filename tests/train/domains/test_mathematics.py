@@ -13,7 +13,7 @@ from train.domains.base import Family
 from train.domains.mathematics import algebra, calculus, numbers, situations
 from train.domains.mathematics.forms import FORMS, Form
 from train.domains.mathematics.polynomials import as_text, product, value
-from train.domains.mathematics.problem import NUM_LEVELS, MathematicsDomain
+from train.domains.task import NUM_LEVELS, TaskDomain
 from train.transcript import answered
 from train.verifiers.expressions import expression
 
@@ -30,7 +30,7 @@ def test_all_are_found() -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
 @pytest.mark.parametrize("level", range(NUM_LEVELS))
-def test_the_reference_passes_and_little_else(domain: MathematicsDomain, level: int) -> None:
+def test_the_reference_passes_and_little_else(domain: TaskDomain, level: int) -> None:
     """The reference is worth 1; nothing, any end of the task, and the reference with something beside it are not."""
     for index in range(12):
         item = domain.item(3, index, level)
@@ -55,7 +55,7 @@ def test_the_reference_passes_and_little_else(domain: MathematicsDomain, level: 
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
-def test_no_constant_pays(domain: MathematicsDomain) -> None:
+def test_no_constant_pays(domain: TaskDomain) -> None:
     """The most frequent answer is right for less than a third of the items of any level."""
     for level in range(NUM_LEVELS):
         answers = [domain.item(7, index, level).answer for index in range(60)]

@@ -8,10 +8,10 @@ import pytest
 
 from train.domains import catalog
 from train.domains.base import Family
-from train.domains.code.task import TaskDomain
 from train.domains.repository.changes import DOMAINS, NUM_LEVELS
 from train.domains.repository.edits import MalformedError, edited
 from train.domains.repository.package import diff, drawn
+from train.domains.task import TaskDomain
 from train.sandbox.probe import probe
 from train.transcript import answered
 

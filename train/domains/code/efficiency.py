@@ -14,7 +14,7 @@ from train.domains.base import Item, Verdict
 from train.domains.code.composing import Case, loaded
 from train.domains.code.judging import Cases, hidden_cases, judge_function, shown_cases
 from train.domains.code.problems import PROBLEMS, Problem
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.sandbox.limits import Limits
 from train.transcript import Transcript
 

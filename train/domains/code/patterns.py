@@ -10,7 +10,7 @@ from train.domains.base import Item, Verdict
 from train.domains.code.calls import Target, call
 from train.domains.code.judging import MODULE, arguments, hidden_cases
 from train.domains.code.languages import LANGUAGES
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.sandbox.limits import Limits
 from train.transcript import JsonValue, Transcript
 from train.verifiers.answers import final_block

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from train.domains.base import Item, Verdict
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.transcript import Transcript
 from train.verifiers.answers import final_answer, judged, same
 

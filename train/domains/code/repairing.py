@@ -26,7 +26,7 @@ from train.domains.code.judging import (
 )
 from train.domains.code.mutants import broken
 from train.domains.code.steps import Kind
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.transcript import Transcript
 
 MAX_ATTEMPTS: Final = 4

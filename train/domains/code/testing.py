@@ -15,7 +15,7 @@ from train.domains.code.composing import Case, Composed, composed, fails, loaded
 from train.domains.code.judging import code_of, parsed
 from train.domains.code.mutants import mutants, picked, survivors
 from train.domains.code.steps import Kind
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.transcript import JsonValue, Transcript
 
 MAX_CHARS: Final = 1_500

@@ -16,7 +16,7 @@ from train.domains.code.composing import composed, source_of
 from train.domains.code.judging import hidden_cases, judge_function, parsed, shown_cases
 from train.domains.code.mutants import mutants
 from train.domains.code.steps import Kind
-from train.domains.code.task import Task, TaskDomain
+from train.domains.task import Task, TaskDomain
 from train.transcript import Transcript, answered
 from train.verifiers.answers import final_answer
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from train.domains.base import Item, Verdict
-from train.domains.code.task import Task
+from train.domains.task import Task
 from train.transcript import JsonValue, Transcript
 from train.verifiers.answers import choice, final_answer, is_number, items, judged
 

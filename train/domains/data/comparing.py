@@ -14,9 +14,9 @@ from statistics import fmean, variance
 from typing import Final
 
 from train.domains.base import Family
-from train.domains.code.task import Task, TaskDomain
 from train.domains.data.asking import NOTHING, judge, label_task, number_task
 from train.domains.data.tables import Table
+from train.domains.task import Task, TaskDomain
 
 NUM_EACH: Final = 8
 CLEAR: Final = 4.0

@@ -10,9 +10,9 @@ from statistics import correlation, linear_regression, median, pstdev, stdev
 from typing import Final
 
 from train.domains.base import Family
-from train.domains.code.task import Task, TaskDomain
 from train.domains.data.asking import judge, labels_task, number_task
 from train.domains.data.tables import SIZES, Table
+from train.domains.task import Task, TaskDomain
 
 _LINEAR: Final = "(with linear interpolation between the sorted values)"
 

@@ -10,8 +10,8 @@ from typing import Final
 from train.domains.base import Family, Item, Verdict
 from train.domains.code.composing import Case, loaded
 from train.domains.code.judging import hidden_cases, judge_function
-from train.domains.code.task import Task, TaskDomain
 from train.domains.data.tables import CITIES, PRODUCTS, orders
+from train.domains.task import Task, TaskDomain
 from train.transcript import Transcript
 
 NUM_HIDDEN: Final = 10

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Final
 
 from train.domains.base import Family
-from train.domains.code.task import Task, TaskDomain
 from train.domains.data.asking import judge, label_task, number_task
 from train.domains.data.tables import CITIES, PRODUCTS, SIZES, Table, orders
+from train.domains.task import Task, TaskDomain
 
 
 def _aggregate(rng: random.Random, level: int) -> Task:

@@ -10,12 +10,13 @@ from typing import Final
 
 from train.domains.mathematics.forms import Form
 from train.domains.mathematics.polynomials import as_text, nonzero, product, random_polynomial
-from train.domains.mathematics.problem import MathematicsDomain, Problem
+from train.domains.mathematics.problem import mathematics, problem
+from train.domains.task import Task
 
 _ONLY: Final = "Answer with the expression only."
 
 
-def _collect(rng: random.Random, level: int) -> Problem:
+def _collect(rng: random.Random, level: int) -> Task:
     """Level by level more terms, and brackets from the second on."""
     terms: list[list[int]] = []
     while not any(total := [sum(column) for column in zip(*terms, strict=True)] if terms else [0]):
@@ -31,10 +32,10 @@ def _collect(rng: random.Random, level: int) -> Problem:
         text += f" + {as_text(term)}" if max(term) > 0 else f" - {as_text([-part for part in term])}"
     for factor, each in zip(factors, inner, strict=True):
         text += f" {'+' if factor > 0 else '-'} {abs(factor)}({as_text(each)})"
-    return Problem(f"Collect like terms: {text}\n{_ONLY}", as_text(total), Form.EXPANDED)
+    return problem(f"Collect like terms: {text}\n{_ONLY}", as_text(total), Form.EXPANDED)
 
 
-def _simplify(rng: random.Random, level: int) -> Problem:
+def _simplify(rng: random.Random, level: int) -> Task:
     """A quotient of products with a common factor, multiplied out."""
     bound = 4 + 2 * level
     shared, above, below = ([nonzero(rng, bound), 1] for _ in range(3))
@@ -42,7 +43,7 @@ def _simplify(rng: random.Random, level: int) -> Problem:
         above = [above[0], 1 if level == 0 else rng.randint(2, 4)]
         common = gcd(*above)
         above = [part // common for part in above]
-        return Problem(
+        return problem(
             f"Simplify ({as_text(product(shared, above))}) / ({as_text(shared)})\n{_ONLY}",
             as_text(above),
             Form.SHORT,
@@ -51,14 +52,14 @@ def _simplify(rng: random.Random, level: int) -> Problem:
         below = [nonzero(rng, bound), 1]
     if level == 3:
         shared = product(shared, [nonzero(rng, 3), 1])
-    return Problem(
+    return problem(
         f"Simplify ({as_text(product(shared, above))}) / ({as_text(product(shared, below))})\n{_ONLY}",
         f"({as_text(above)})/({as_text(below)})",
         Form.SHORT,
     )
 
 
-def _expand(rng: random.Random, level: int) -> Problem:
+def _expand(rng: random.Random, level: int) -> Task:
     factors = [
         random_polynomial(rng, 1 + (level == 2 and place == 1), 4 + 2 * level)
         for place in range(2 if level < 3 else 3)
@@ -68,22 +69,22 @@ def _expand(rng: random.Random, level: int) -> Problem:
         if level == 0:
             factor[-1] = 1
     text = "".join(f"({as_text(factor)})" for factor in factors)
-    return Problem(f"Expand {text}\n{_ONLY}", as_text(reduce(product, factors)), Form.EXPANDED)
+    return problem(f"Expand {text}\n{_ONLY}", as_text(reduce(product, factors)), Form.EXPANDED)
 
 
-def _factor(rng: random.Random, level: int) -> Problem:
+def _factor(rng: random.Random, level: int) -> Task:
     factors = [[nonzero(rng, 5 + 2 * level), 1] for _ in range(2 if level < 3 else 3)]
     if level >= 2:
         factors[0][1] = rng.randint(2, 4)
         common = gcd(*factors[0])
         factors[0] = [part // common for part in factors[0]]
     text = "*".join(f"({as_text(factor)})" for factor in factors)
-    return Problem(
+    return problem(
         f"Factor {as_text(reduce(product, factors))} into linear factors.\n{_ONLY}", text, Form.FACTORED
     )
 
 
-def _linear_system(rng: random.Random, level: int) -> Problem:
+def _linear_system(rng: random.Random, level: int) -> Task:
     """One to three unknowns; the last level has larger numbers."""
     names = "xyz"[: min(level + 1, 3)]
     bound = 9 if level < 3 else 20
@@ -91,7 +92,7 @@ def _linear_system(rng: random.Random, level: int) -> Problem:
     if level == 0:
         factor, added = rng.randint(2, 9), nonzero(rng, 9)
         right = factor * solution[0] + added
-        return Problem(
+        return problem(
             f"Solve {as_text([added, factor])} = {right}\nAnswer with the value of x.",
             str(solution[0]),
             Form.NUMBERS,
@@ -104,7 +105,7 @@ def _linear_system(rng: random.Random, level: int) -> Problem:
         for row in rows
     ]
     asked = f"Answer with the values of {', '.join(names)}, in this order, with commas between them."
-    return Problem("\n".join(("Solve", *lines, asked)), ", ".join(map(str, solution)), Form.NUMBERS)
+    return problem("\n".join(("Solve", *lines, asked)), ", ".join(map(str, solution)), Form.NUMBERS)
 
 
 def _linear_text(row: list[int], names: str) -> str:
@@ -124,12 +125,12 @@ def determinant(rows: list[list[int]]) -> int:
     )
 
 
-def _determinant(rng: random.Random, level: int) -> Problem:
+def _determinant(rng: random.Random, level: int) -> Task:
     size = 2 if level < 2 else 3
     rows = [
         [rng.randint(-9, 9) if level % 2 else rng.randint(0, 6) for _ in range(size)] for _ in range(size)
     ]
-    return Problem(
+    return problem(
         "Find the determinant of the matrix with these rows:\n"
         + "\n".join(" ".join(map(str, row)) for row in rows)
         + "\nAnswer with the number.",
@@ -138,7 +139,7 @@ def _determinant(rng: random.Random, level: int) -> Problem:
     )
 
 
-def _quadratic(rng: random.Random, level: int) -> Problem:
+def _quadratic(rng: random.Random, level: int) -> Task:
     """Whole roots, rational ones, then irrational ones."""
     if level < 2:
         factors = [[nonzero(rng, 9), 1], [nonzero(rng, 9), 1 if level == 0 else rng.randint(2, 5)]]
@@ -153,7 +154,7 @@ def _quadratic(rng: random.Random, level: int) -> Problem:
         equation = [part // common for part in equation]
         below = "" if leading == 1 else f"/{leading}"
         answer = ", ".join(f"({half} {sign} sqrt({under})){below}" for sign in "+-")
-    return Problem(
+    return problem(
         f"Solve {as_text(equation)} = 0\nAnswer with all distinct real roots, exact, with commas between them.",
         answer,
         Form.ROOTS,
@@ -161,21 +162,17 @@ def _quadratic(rng: random.Random, level: int) -> Problem:
 
 
 DOMAINS: Final = (
-    MathematicsDomain("math_collect", "Collect like terms; compared symbolically, and in form.", _collect),
-    MathematicsDomain(
+    mathematics("math_collect", "Collect like terms; compared symbolically, and in form.", _collect),
+    mathematics(
         "math_simplify", "Cancel a quotient of polynomials; compared symbolically, and in size.", _simplify
     ),
-    MathematicsDomain(
-        "math_expand", "Multiply a product out; compared symbolically, no brackets left.", _expand
-    ),
-    MathematicsDomain(
-        "math_factor", "Factor a polynomial; compared symbolically, every factor linear.", _factor
-    ),
-    MathematicsDomain(
+    mathematics("math_expand", "Multiply a product out; compared symbolically, no brackets left.", _expand),
+    mathematics("math_factor", "Factor a polynomial; compared symbolically, every factor linear.", _factor),
+    mathematics(
         "math_linear_system", "Solve linear equations; all values exactly, in order.", _linear_system
     ),
-    MathematicsDomain("math_determinant", "Compute a determinant; the number exactly.", _determinant),
-    MathematicsDomain(
+    mathematics("math_determinant", "Compute a determinant; the number exactly.", _determinant),
+    mathematics(
         "math_quadratic", "Solve a quadratic equation; all roots symbolically, in any order.", _quadratic
     ),
 )

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from train.domains.mathematics.forms import Form
 from train.domains.mathematics.polynomials import as_text, nonzero, product, random_polynomial
-from train.domains.mathematics.problem import MathematicsDomain, Problem
+from train.domains.mathematics.problem import mathematics, problem
+from train.domains.task import Task
 from train.verifiers.expressions import expression
 
 _ONLY: Final = "Answer with the expression only."
@@ -17,7 +18,7 @@ _NUMBER: Final = "Answer with a whole number or a fraction in lowest terms."
 _FUNCTIONS: Final = ("sin", "cos", "exp", "ln")
 
 
-def _derivative(rng: random.Random, level: int) -> Problem:
+def _derivative(rng: random.Random, level: int) -> Task:
     """A monomial, a polynomial, a product with a function, a function of a function."""
     if level == 0:
         text = as_text([*[0] * rng.randint(2, 6), nonzero(rng, 9)])
@@ -30,7 +31,7 @@ def _derivative(rng: random.Random, level: int) -> Problem:
         text = (
             f"{rng.randint(2, 9)}*{rng.choice(_FUNCTIONS)}({inner}) + {as_text([0, 0, 0, rng.randint(2, 9)])}"
         )
-    return Problem(
+    return problem(
         f"Find the derivative of {text} with respect to x.\n{_ONLY}", _differentiated(text), Form.EXPRESSION
     )
 
@@ -45,7 +46,7 @@ def _as_text(value: Any) -> str:
     return str(value).replace("**", "^").replace("log(", "ln(")
 
 
-def _integral(rng: random.Random, level: int) -> Problem:
+def _integral(rng: random.Random, level: int) -> Task:
     """Of polynomials, then of a sine, an exponential, or a logarithm's derivative over a fitting interval."""
     if level < 3:
         below = rng.randint(-2, 2) if level else 0
@@ -55,7 +56,7 @@ def _integral(rng: random.Random, level: int) -> Problem:
             (Fraction(c * (above ** (n + 1) - below ** (n + 1)), n + 1) for n, c in enumerate(coefficients)),
             Fraction(0),
         )
-        return Problem(
+        return problem(
             _integral_of(as_text(coefficients), str(below), str(above), _NUMBER), str(total), Form.LOWEST
         )
     size, rate = rng.randint(2, 9), rng.randint(2, 6)
@@ -65,7 +66,7 @@ def _integral(rng: random.Random, level: int) -> Problem:
         (f"{size}*exp({rate}x) + {added}", "1", f"{size}/{rate}*(exp({rate}) - 1) + {added}"),
         (f"{size}/(x + {rate}) + {added}", "1", f"{size}*ln({rate + 1}) - {size}*ln({rate}) + {added}"),
     ))  # fmt: skip
-    return Problem(
+    return problem(
         _integral_of(text, "0", end, "Answer with the exact value."),
         _as_text(expression(answer)),
         Form.EXPRESSION,
@@ -76,7 +77,7 @@ def _integral_of(text: str, below: str, above: str, how: str) -> str:
     return f"Integrate {text} with respect to x from {below} to {above}.\n{how}"
 
 
-def _limit(rng: random.Random, level: int) -> Problem:
+def _limit(rng: random.Random, level: int) -> Task:
     """At infinity, at a removable gap, of a standard quotient, of a difference of roots."""
     if level == 0:
         above, below = (random_polynomial(rng, 2, 9) for _ in range(2))
@@ -101,10 +102,10 @@ def _limit(rng: random.Random, level: int) -> Problem:
         root, rate, divisor = rng.randint(2, 9), nonzero(rng, 9), rng.randint(2, 9)
         text, to = f"(sqrt({as_text([root * root, rate])}) - {root}) / ({divisor}x)", "0"
         value = Fraction(rate, 2 * root * divisor)
-    return Problem(f"Find the limit of {text} as x goes to {to}.\n{_NUMBER}", str(value), Form.LOWEST)
+    return problem(f"Find the limit of {text} as x goes to {to}.\n{_NUMBER}", str(value), Form.LOWEST)
 
 
-def _series(rng: random.Random, level: int) -> Problem:
+def _series(rng: random.Random, level: int) -> Task:
     """Coefficients of a power, of a geometric series, of an exponential, of a product of two."""
     rate, power = nonzero(rng, 4), rng.randint(2, 4 + level)
     if level == 0:
@@ -120,7 +121,7 @@ def _series(rng: random.Random, level: int) -> Problem:
         value = linear[0] * Fraction(rate**power, factorial(power)) + linear[1] * Fraction(
             rate ** (power - 1), factorial(power - 1)
         )
-    return Problem(
+    return problem(
         f"Find the coefficient of x^{power} in the power series of {text} around 0.\n{_NUMBER}",
         str(value),
         Form.LOWEST,
@@ -128,10 +129,10 @@ def _series(rng: random.Random, level: int) -> Problem:
 
 
 DOMAINS: Final = (
-    MathematicsDomain("math_derivative", "Differentiate; compared symbolically.", _derivative),
-    MathematicsDomain(
+    mathematics("math_derivative", "Differentiate; compared symbolically.", _derivative),
+    mathematics(
         "math_integral", "Integrate between bounds; the exact value, compared symbolically.", _integral
     ),
-    MathematicsDomain("math_limit", "Find a limit; the exact fraction.", _limit),
-    MathematicsDomain("math_series", "Find a coefficient of a power series; the exact fraction.", _series),
+    mathematics("math_limit", "Find a limit; the exact fraction.", _limit),
+    mathematics("math_series", "Find a coefficient of a power series; the exact fraction.", _series),
 )

@@ -8,13 +8,14 @@ from math import comb, gcd, lcm
 from typing import Final
 
 from train.domains.mathematics.forms import Form
-from train.domains.mathematics.problem import MathematicsDomain, Problem
+from train.domains.mathematics.problem import mathematics, problem
+from train.domains.task import Task
 
 _LOWEST: Final = "Answer with a whole number or a fraction in lowest terms."
 _NUMBER: Final = "Answer with the number only."
 
 
-def _fractions(rng: random.Random, level: int) -> Problem:
+def _fractions(rng: random.Random, level: int) -> Task:
     """Two to four fractions under the four operations, from left to right as they bind."""
     bound = 6 + 3 * level
     parts = [Fraction(rng.randint(1, bound), rng.randint(2, bound)) for _ in range(2 + (level + 1) // 2)]
@@ -28,10 +29,10 @@ def _fractions(rng: random.Random, level: int) -> Problem:
             term = term * part if sign == "*" else term / part
     first = str(parts[0])
     text = f"({first}){text[len(first) :]}" if "/" in first else text
-    return Problem(f"Compute {text}\n{_LOWEST}", str(total + term), Form.LOWEST)
+    return problem(f"Compute {text}\n{_LOWEST}", str(total + term), Form.LOWEST)
 
 
-def _modular(rng: random.Random, level: int) -> Problem:
+def _modular(rng: random.Random, level: int) -> Task:
     """A remainder, one of a product, of a power, and an inverse."""
     modulus = rng.randint(7, 20 * (level + 1))
     if level == 0:
@@ -48,22 +49,22 @@ def _modular(rng: random.Random, level: int) -> Problem:
         while gcd(number, modulus) != 1:
             number = rng.randint(2, modulus - 1)
         text = f"Find the number between 1 and {modulus - 1} that gives 1 modulo {modulus} when multiplied by {number}."
-        return Problem(f"{text}\n{_NUMBER}", str(pow(number, -1, modulus)), Form.NUMBER)
-    return Problem(f"What is the remainder of {task}?\n{_NUMBER}", str(value), Form.NUMBER)
+        return problem(f"{text}\n{_NUMBER}", str(pow(number, -1, modulus)), Form.NUMBER)
+    return problem(f"What is the remainder of {task}?\n{_NUMBER}", str(value), Form.NUMBER)
 
 
-def _divisors(rng: random.Random, level: int) -> Problem:
+def _divisors(rng: random.Random, level: int) -> Task:
     """Greatest common divisors, least common multiples, counts and sums of divisors."""
     if level < 2:
         shared = rng.randint(2, 12 * (level + 1))
         one, other = (shared * rng.randint(2, 9 + 6 * level) for _ in range(2))
         if rng.random() < 0.5:
-            return Problem(
+            return problem(
                 f"What is the greatest common divisor of {one} and {other}?\n{_NUMBER}",
                 str(gcd(one, other)),
                 Form.NUMBER,
             )
-        return Problem(
+        return problem(
             f"What is the least common multiple of {one} and {other}?\n{_NUMBER}",
             str(lcm(one, other)),
             Form.NUMBER,
@@ -71,15 +72,15 @@ def _divisors(rng: random.Random, level: int) -> Problem:
     number = rng.randint(12, 200) if level == 2 else rng.randint(200, 2000)
     found = [divisor for divisor in range(1, number + 1) if number % divisor == 0]
     if rng.random() < 0.5:
-        return Problem(
+        return problem(
             f"How many positive divisors does {number} have?\n{_NUMBER}", str(len(found)), Form.NUMBER
         )
-    return Problem(
+    return problem(
         f"What is the sum of all positive divisors of {number}?\n{_NUMBER}", str(sum(found)), Form.NUMBER
     )
 
 
-def _probability(rng: random.Random, level: int) -> Problem:
+def _probability(rng: random.Random, level: int) -> Task:
     """Balls drawn without replacement, one at first, then several of given colours."""
     red, blue = rng.randint(2, 5 + 2 * level), rng.randint(2, 5 + 2 * level)
     green = rng.randint(1, 6) if level >= 2 else 0
@@ -90,7 +91,7 @@ def _probability(rng: random.Random, level: int) -> Problem:
     balls = f"{red} red and {blue} blue" if not green else f"{red} red, {blue} blue and {green} green"
     asked = "it is red" if level == 0 else f"exactly {wanted} of them {'is' if wanted == 1 else 'are'} red"
     many = "One ball is" if drawn == 1 else f"{drawn} balls are"
-    return Problem(
+    return problem(
         f"A bag holds {balls} balls. {many} drawn at random, without putting any back. "
         f"What is the probability that {asked}?\n{_LOWEST}",
         str(chance),
@@ -98,7 +99,7 @@ def _probability(rng: random.Random, level: int) -> Problem:
     )
 
 
-def _sums(rng: random.Random, level: int) -> Problem:
+def _sums(rng: random.Random, level: int) -> Task:
     """Arithmetic and geometric sequences: a term, then the sum of many."""
     first, step, count = rng.randint(-9, 9), rng.randint(2, 9), rng.randint(5, 12 + 8 * level)
     if level % 2 == 0:
@@ -109,17 +110,15 @@ def _sums(rng: random.Random, level: int) -> Problem:
         shown = ", ".join(str(first * step**place) for place in range(4))
         value = first * step ** (count - 1) if level == 1 else first * (step**count - 1) // (step - 1)
     asked = f"What is term number {count}" if level < 2 else f"What is the sum of the first {count} terms"
-    return Problem(
+    return problem(
         f"A sequence begins {shown}, and goes on like that. {asked}?\n{_NUMBER}", str(value), Form.NUMBER
     )
 
 
 DOMAINS: Final = (
-    MathematicsDomain(
-        "math_fractions", "Compute with fractions; the exact value in lowest terms.", _fractions
-    ),
-    MathematicsDomain("math_modular", "Find a remainder or an inverse; the number exactly.", _modular),
-    MathematicsDomain("math_divisors", "Find divisors and multiples; the number exactly.", _divisors),
-    MathematicsDomain("math_probability", "Find the chance of a draw; the exact fraction.", _probability),
-    MathematicsDomain("math_sequences", "Find a term or a sum of a sequence; the number exactly.", _sums),
+    mathematics("math_fractions", "Compute with fractions; the exact value in lowest terms.", _fractions),
+    mathematics("math_modular", "Find a remainder or an inverse; the number exactly.", _modular),
+    mathematics("math_divisors", "Find divisors and multiples; the number exactly.", _divisors),
+    mathematics("math_probability", "Find the chance of a draw; the exact fraction.", _probability),
+    mathematics("math_sequences", "Find a term or a sum of a sequence; the number exactly.", _sums),
 )

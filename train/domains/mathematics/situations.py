@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Final
 
 from train.domains.mathematics.forms import Form
-from train.domains.mathematics.problem import MathematicsDomain, Problem
+from train.domains.mathematics.problem import mathematics, problem
+from train.domains.task import Task
 
 _UNITS: Final = {
     "length": {"millimetres": "0.001", "centimetres": "0.01", "metres": "1", "kilometres": "1000"},
@@ -18,7 +19,7 @@ _UNITS: Final = {
 _NUMBER: Final = "Answer with the number only, as a whole number, a decimal or a fraction."
 
 
-def _units(rng: random.Random, level: int) -> Problem:
+def _units(rng: random.Random, level: int) -> Task:
     """One conversion, a sum in mixed units, a rate times a time, a speed in other units."""
     known = [(name, Fraction(size)) for name, size in _UNITS[rng.choice(sorted(_UNITS))].items()]
     if level == 0:
@@ -50,11 +51,11 @@ def _units(rng: random.Random, level: int) -> Problem:
     )
 
 
-def _asked(text: str, value: Fraction) -> Problem:
-    return Problem(f"{text}\n{_NUMBER}", str(value), Form.NUMBER)
+def _asked(text: str, value: Fraction) -> Task:
+    return problem(f"{text}\n{_NUMBER}", str(value), Form.NUMBER)
 
 
-def _prices(rng: random.Random, level: int) -> Problem:
+def _prices(rng: random.Random, level: int) -> Task:
     """A part of a price, then changes one after another, then the price before them."""
     price = 20 * rng.randint(2, 60)
     changes = [rng.choice((5, 10, 20, 25, 30, 40, 50)) for _ in range(max(1, level))]
@@ -85,6 +86,6 @@ def _decimal(value: Fraction) -> str:
 
 
 DOMAINS: Final = (
-    MathematicsDomain("math_units", "Convert units in a word problem; the number exactly.", _units),
-    MathematicsDomain("math_prices", "Reckon with percentages of prices; the number exactly.", _prices),
+    mathematics("math_units", "Convert units in a word problem; the number exactly.", _units),
+    mathematics("math_prices", "Reckon with percentages of prices; the number exactly.", _prices),
 )

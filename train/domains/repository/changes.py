@@ -18,9 +18,9 @@ from train.domains.code.composing import Case, Composed, composed, loaded
 from train.domains.code.judging import arguments, parsed, verdict_on
 from train.domains.code.mutants import mutants
 from train.domains.code.steps import Kind
-from train.domains.code.task import Task, TaskDomain
 from train.domains.repository.edits import FORMAT, MalformedError, edited
 from train.domains.repository.package import RUN, RUNNER, Package, diff, documented, drawn, shown
+from train.domains.task import Task, TaskDomain
 from train.transcript import JsonValue, Transcript
 
 NUM_LEVELS: Final = 3
