@@ -22,6 +22,7 @@ MAX_CHARS: Final = 300
 LIMITS: Final = Limits(wall_s=5.0, cpu_s=2)
 _FUNCTION: Final = "fits"
 _EDITS: Final = 400
+_SPECIAL: Final = frozenset(r".^$*+?{}[]\|()")
 _SOURCE: Final = """
 import re
 EXPRESSION = re.compile({pattern!r})
@@ -66,7 +67,7 @@ def _judged(item: Item, transcript: Transcript) -> Verdict:
     pattern = pattern[1:-1] if pattern[:1] == pattern[-1:] == "`" else pattern
     if not 0 < len(pattern) <= MAX_CHARS:
         return Verdict(score=0.0, passed=False, evidence="no expression, or one that is too long")
-    if re.escape(pattern) == pattern:
+    if not _SPECIAL & set(pattern):
         return Verdict(score=0.0, passed=False, evidence=f"it matches {pattern[:60]!r} and nothing else")
     source = _SOURCE.format(pattern=pattern)
     cases = hidden_cases(item)
