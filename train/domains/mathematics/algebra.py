@@ -37,7 +37,7 @@ def _collect(rng: random.Random, level: int) -> Task:
 
 def _simplify(rng: random.Random, level: int) -> Task:
     """A quotient of products with a common factor, multiplied out."""
-    bound = 4 + 2 * level
+    bound = 9 + 3 * level
     shared, above, below = ([nonzero(rng, bound), 1] for _ in range(3))
     if level < 2:
         above = [above[0], 1 if level == 0 else rng.randint(2, 4)]
@@ -61,7 +61,7 @@ def _simplify(rng: random.Random, level: int) -> Task:
 
 def _expand(rng: random.Random, level: int) -> Task:
     factors = [
-        random_polynomial(rng, 1 + (level == 2 and place == 1), 4 + 2 * level)
+        random_polynomial(rng, 1 + (level == 2 and place == 1), 9 + level)
         for place in range(2 if level < 3 else 3)
     ]
     for factor in factors:
@@ -73,7 +73,7 @@ def _expand(rng: random.Random, level: int) -> Task:
 
 
 def _factor(rng: random.Random, level: int) -> Task:
-    factors = [[nonzero(rng, 5 + 2 * level), 1] for _ in range(2 if level < 3 else 3)]
+    factors = [[nonzero(rng, 12 + 2 * level), 1] for _ in range(2 if level < 3 else 3)]
     if level >= 2:
         factors[0][1] = rng.randint(2, 4)
         common = gcd(*factors[0])
@@ -142,12 +142,12 @@ def _determinant(rng: random.Random, level: int) -> Task:
 def _quadratic(rng: random.Random, level: int) -> Task:
     """Whole roots, rational ones, then irrational ones."""
     if level < 2:
-        factors = [[nonzero(rng, 9), 1], [nonzero(rng, 9), 1 if level == 0 else rng.randint(2, 5)]]
+        factors = [[nonzero(rng, 15), 1], [nonzero(rng, 15), 1 if level == 0 else rng.randint(2, 5)]]
         roots = {Fraction(-constant, leading) for constant, leading in factors}
         equation, answer = product(*factors), ", ".join(map(str, sorted(roots)))
     else:
         leading = 1 if level == 2 else rng.randint(2, 4)
-        half, under = rng.randint(-6, 6), rng.choice([n for n in range(2, 40) if isqrt(n) ** 2 != n])
+        half, under = rng.randint(-9, 9), rng.choice([n for n in range(2, 60) if isqrt(n) ** 2 != n])
         # leading·x² − 2·half·x + (half² − under)/leading has the roots (half ± √under)/leading; multiplied by leading.
         equation = [half * half - under, -2 * half * leading, leading * leading]
         common = gcd(*equation)

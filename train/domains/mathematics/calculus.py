@@ -21,11 +21,11 @@ _FUNCTIONS: Final = ("sin", "cos", "exp", "ln")
 def _derivative(rng: random.Random, level: int) -> Task:
     """A monomial, a polynomial, a product with a function, a function of a function."""
     if level == 0:
-        text = as_text([*[0] * rng.randint(2, 6), nonzero(rng, 9)])
+        text = as_text([*[0] * rng.randint(2, 12), nonzero(rng, 40)])
     elif level == 1:
         text = as_text(random_polynomial(rng, rng.randint(3, 5), 9))
     elif level == 2:
-        text = f"{as_text([0, 0, nonzero(rng, 9)])}*{rng.choice(_FUNCTIONS)}(x)"
+        text = f"{as_text([*[0] * rng.randint(2, 5), nonzero(rng, 20)])}*{rng.choice(_FUNCTIONS)}(x)"
     else:
         inner = as_text([nonzero(rng, 5), 0, rng.randint(2, 5)])
         text = (
@@ -84,13 +84,13 @@ def _limit(rng: random.Random, level: int) -> Task:
         text, to = f"({as_text(above)}) / ({as_text(below)})", "infinity"
         value = Fraction(above[-1], below[-1])
     elif level == 1:
-        gap, other = nonzero(rng, 9), nonzero(rng, 9)
+        gap, other = nonzero(rng, 12), nonzero(rng, 12)
         scale = rng.randint(1, 4)
         numerator = [scale * part for part in product([-gap, 1], [other, 1])]
         text, to = f"({as_text(numerator)}) / ({as_text([-gap, 1])})", str(gap)
         value = Fraction(scale * (gap + other))
     elif level == 2:
-        one, other = rng.sample(range(2, 12), 2)
+        one, other = rng.sample(range(2, 30), 2)
         text, value = rng.choice((
             (f"sin({one}x) / ({other}x)", Fraction(one, other)),
             (f"(exp({one}x) - 1) / ({other}x)", Fraction(one, other)),
@@ -107,14 +107,17 @@ def _limit(rng: random.Random, level: int) -> Task:
 
 def _series(rng: random.Random, level: int) -> Task:
     """Coefficients of a power, of a geometric series, of an exponential, of a product of two."""
-    rate, power = nonzero(rng, 4), rng.randint(2, 4 + level)
+    rate, power = nonzero(rng, 12), rng.randint(2, 5 + level)
     if level == 0:
-        above = rng.randint(power, power + 3)
+        above = rng.randint(power, power + 4)
         text, value = f"({as_text([1, rate])})^{above}", Fraction(comb(above, power) * rate**power)
     elif level == 1:
-        text, value = f"1/({as_text([1, -rate])})", Fraction(rate**power)
+        size = nonzero(rng, 9)
+        text, value = f"{size}/({as_text([1, -rate])})", Fraction(size * rate**power)
     elif level == 2:
-        text, value = f"exp({as_text([0, rate])})", Fraction(rate**power, factorial(power))
+        size = rng.randint(1, 9)
+        text = f"{size}*exp({as_text([0, rate])})"
+        value = size * Fraction(rate**power, factorial(power))
     else:
         linear = [nonzero(rng, 6), nonzero(rng, 6)]
         text = f"({as_text(linear)})*exp({as_text([0, rate])})"

@@ -17,7 +17,7 @@ _NUMBER: Final = "Answer with the number only."
 
 def _fractions(rng: random.Random, level: int) -> Task:
     """Two to four fractions under the four operations, from left to right as they bind."""
-    bound = 6 + 3 * level
+    bound = 9 + 3 * level
     parts = [Fraction(rng.randint(1, bound), rng.randint(2, bound)) for _ in range(2 + (level + 1) // 2)]
     total, term, text = Fraction(0), parts[0], str(parts[0])
     for part in parts[1:]:
@@ -82,14 +82,23 @@ def _divisors(rng: random.Random, level: int) -> Task:
 
 def _probability(rng: random.Random, level: int) -> Task:
     """Balls drawn without replacement, one at first, then several of given colours."""
-    red, blue = rng.randint(2, 5 + 2 * level), rng.randint(2, 5 + 2 * level)
+    red, blue = rng.randint(2, 25 - 4 * level), rng.randint(2, 25 - 4 * level)
+    colour, other = rng.sample(("red", "blue", "white", "black"), 2)
     green = rng.randint(1, 6) if level >= 2 else 0
     total = red + blue + green
     drawn = min(1 + level, red + blue)
     wanted = 1 if level == 0 else rng.randint(max(0, drawn - blue - green), min(drawn, red))
     chance = Fraction(comb(red, wanted) * comb(blue + green, drawn - wanted), comb(total, drawn))
-    balls = f"{red} red and {blue} blue" if not green else f"{red} red, {blue} blue and {green} green"
-    asked = "it is red" if level == 0 else f"exactly {wanted} of them {'is' if wanted == 1 else 'are'} red"
+    balls = (
+        f"{red} {colour} and {blue} {other}"
+        if not green
+        else f"{red} {colour}, {blue} {other} and {green} green"
+    )
+    asked = (
+        f"it is {colour}"
+        if level == 0
+        else f"exactly {wanted} of them {'is' if wanted == 1 else 'are'} {colour}"
+    )
     many = "One ball is" if drawn == 1 else f"{drawn} balls are"
     return problem(
         f"A bag holds {balls} balls. {many} drawn at random, without putting any back. "
@@ -101,12 +110,12 @@ def _probability(rng: random.Random, level: int) -> Task:
 
 def _sums(rng: random.Random, level: int) -> Task:
     """Arithmetic and geometric sequences: a term, then the sum of many."""
-    first, step, count = rng.randint(-9, 9), rng.randint(2, 9), rng.randint(5, 12 + 8 * level)
+    first, step, count = rng.randint(-30, 30), rng.randint(2, 15), rng.randint(5, 14 + 8 * level)
     if level % 2 == 0:
         shown = ", ".join(str(first + step * place) for place in range(4))
         value = first + step * (count - 1) if level == 0 else count * (2 * first + step * (count - 1)) // 2
     else:
-        first, step, count = first or 1, rng.randint(2, 3 + level // 2), rng.randint(5, 6 + level)
+        first, step, count = first or 1, rng.randint(2, 5), rng.randint(5, 6 + level)
         shown = ", ".join(str(first * step**place) for place in range(4))
         value = first * step ** (count - 1) if level == 1 else first * (step**count - 1) // (step - 1)
     asked = f"What is term number {count}" if level < 2 else f"What is the sum of the first {count} terms"

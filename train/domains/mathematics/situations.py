@@ -57,7 +57,7 @@ def _asked(text: str, value: Fraction) -> Task:
 
 def _prices(rng: random.Random, level: int) -> Task:
     """A part of a price, then changes one after another, then the price before them."""
-    price = 20 * rng.randint(2, 60)
+    price = 20 * rng.randint(2, 99)
     changes = [rng.choice((5, 10, 20, 25, 30, 40, 50)) for _ in range(max(1, level))]
     signs = [rng.choice((-1, 1)) for _ in changes]
     if level == 0:
