@@ -62,6 +62,31 @@ def test_no_constant_pays(domain: TaskDomain) -> None:
         assert max(map(answers.count, answers)) < 20
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "collect",
+        "expand",
+        "factor",
+        "simplify",
+        "fractions",
+        "integral",
+        "series",
+        "sequences",
+        "prices",
+        "units",
+    ],
+)
+def test_levels_are_harder(name: str) -> None:
+    """Where a level is more of the same, tasks and answers grow with it; elsewhere another kind of task comes."""
+    sizes = []
+    for level in range(NUM_LEVELS):
+        items = [BY_NAME[f"math_{name}"].item(0, index, level) for index in range(100)]
+        sizes.append(sum(len(item.prompt.splitlines()[0]) + len(item.answer) for item in items))
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
 FORMED = {
     Form.EXPANDED: (
         "x^2 + 3x + 2",

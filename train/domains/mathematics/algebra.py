@@ -73,7 +73,7 @@ def _expand(rng: random.Random, level: int) -> Task:
 
 
 def _factor(rng: random.Random, level: int) -> Task:
-    factors = [[nonzero(rng, 12 + 2 * level), 1] for _ in range(2 if level < 3 else 3)]
+    factors = [[nonzero(rng, 11 + 6 * level), 1] for _ in range(2 if level < 3 else 3)]
     if level >= 2:
         factors[0][1] = rng.randint(2, 4)
         common = gcd(*factors[0])
