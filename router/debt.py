@@ -2,8 +2,9 @@
 
 Two bounds keep it from winding up. It moves the target of a request by no more than a share of it; and it is confined
 to what λ can repay: what clients, outages or a quality floor took, that no λ could have spared, is not owed. A target
-for an hour differs: what a burst took is owed to the quiet time after it, so such a debt is kept for longer. A credit
-never is: an hour's silence does not double the next hour.
+for an hour differs: what a burst took is owed to the quiet time after it, and what a quiet time left is there for the
+next burst, whatever λ can do at the moment. Both are kept for longer, and not for ever: an hour's silence does not
+double the next hour.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 KEPT_S: Final = 300.0
-"""A debt towards an hourly target is at most the allowed share of so many seconds of it."""
+"""A debt or a credit towards an hourly target is at most the allowed share of so many seconds of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Reach:
 
     @property
     def most(self) -> float:
-        """The greatest debt that is kept."""
+        """The greatest debt, or credit, that is kept."""
         if self.per_second is None:
             return self.allowance * self.horizon
         return max(self.allowance * self.horizon, self.max_correction_share * self.per_second * KEPT_S)
@@ -48,11 +49,14 @@ class Debt:
 
     def correction(self, reach: Reach) -> float:
         """What to take off the target of a request, once the account is within bounds."""
-        self.owed = min(max(self.owed, -reach.allowance * reach.horizon), reach.most)
-        return min(self.owed / reach.horizon, reach.allowance)
+        self.owed = min(max(self.owed, -reach.most), reach.most)
+        return min(max(self.owed / reach.horizon, -reach.allowance), reach.allowance)
 
     def confine(self, reach: Reach, *, least_price: float, greatest_price: float) -> None:
-        """Let go of what lies beyond λ, whose mean price of a request reaches from the least to the greatest."""
-        self.owed = max(self.owed, min(0.0, (reach.per_request - greatest_price) * reach.horizon))
+        """Let go of what lies beyond λ, whose mean price of a request reaches from the least to the greatest.
+
+        Towards an hourly target nothing is: other traffic, at the same prices, can repay.
+        """
         if reach.per_second is None:
+            self.owed = max(self.owed, min(0.0, (reach.per_request - greatest_price) * reach.horizon))
             self.owed = min(self.owed, max(0.0, (reach.per_request - least_price) * reach.horizon))
