@@ -256,7 +256,11 @@ async def test_a_4xx_never_makes_a_replica_rest() -> None:
 async def test_however_a_stream_comes_the_text_is_the_same(script: Script, asks_for_usage: bool) -> None:
     """Line ends, comments, compression and cuts at any byte change nothing of what the client reads."""
     options = {"stream_options": {"include_usage": True}} if asks_for_usage else {}
-    async with MockUpstream(script) as upstream, LiveGateway({"fast": [upstream]}) as gateway:
+    patient = {"total_s": 100.0}  # a thousand writes take long where there is no CPU to spare
+    async with (
+        MockUpstream(script) as upstream,
+        LiveGateway({"fast": [upstream]}, deadlines=patient) as gateway,
+    ):
         answer = await gateway.stream(options)
         await gateway.idle()
     assert answer.text == TEXT
