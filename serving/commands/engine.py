@@ -11,6 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
+from serving.bringup.materialize import engine_model
+from serving.bringup.progress import LineReport
 from serving.commands.options import add_settings_options, settings_from
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError
 from serving.engines.engine_log import EngineLog
@@ -172,7 +174,10 @@ def _engine(node: LlamaCppSettings, tier: TierSettings, settings: Settings) -> t
     """As `serve` would make it: sharing the machine with the other tiers."""
     assert tier.model is not None, "settings ask for the model of an engine that is launched"
     num_sharing = sum(isinstance(other.engine, LlamaCppSettings) for other in settings.tiers.values())
-    model = Store(settings.home / "registry").model_path(tier.model)
+    report = LineReport(lambda line: print(f"{line}", flush=True))
+    model = engine_model(
+        Store(settings.home / "registry"), tier.model, report, quantization=node.quantization
+    )
     return LlamaCppEngine(node, num_sharing=num_sharing), model
 
 

@@ -8,17 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from serving import engines
 from serving.bringup.errors import BringupError
+from serving.bringup.packaged import CHAT_TEMPLATE
 from serving.bringup.progress import ConsoleReport
 from serving.bringup.release import ensure_released
 from serving.commands import serve
 from serving.registry.store import Store
 from serving.server import bind
 from serving.settings_sources import to_toml
-
-CHAT_TEMPLATE = Path(engines.__file__).parent / "templates" / "smollm2.jinja"
-"""The packaged template with tools, which the packaged one leaves out without a word."""
 
 
 def main(argv: list[str]) -> int:

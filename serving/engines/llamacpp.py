@@ -58,6 +58,8 @@ class LlamaCppSettings(SettingsNode):
     prompt_cache_mib: int | None = Field(None, ge=0)
     """Memory for prompts of earlier turns; an eighth of the tier's share where absent, 0 switches it off."""
     sampling: SamplingSettings = SamplingSettings()
+    quantization: Literal["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0"] = "Q8_0"
+    """Of a policy that the registry holds as a difference to its base, when it is made whole. A GGUF is what it is."""
     embeddings: bool = False
     """The model embeds, and does nothing else."""
     pooling: Literal["mean", "cls", "last"] | None = None

@@ -2,8 +2,9 @@
 
 Matrices are dequantised and quantised again, rounding to nearest as ggml's reference does. Embedding and output matrix
 stay at Q8_0, because a small model loses most there; vectors, and matrices whose rows do not divide into blocks, stay
-as they are. Metadata stays too, except for the two keys that name the quantisation and, where one is given, the chat
-template. Nothing is added: an output matrix tied to the embedding stays tied.
+as they are. Where a policy is made, its difference (`weight_delta`) is added in between. Metadata stays too, except for
+the two keys that name the quantisation and, where one is given, the chat template. No tensor is added: an output matrix
+tied to the embedding stays tied.
 
 Opening a model parses its whole vocabulary, which takes longer than quantising a small one: open it once.
 
@@ -33,6 +34,7 @@ from gguf import (
 from gguf.quants import quant_shape_to_byte_shape
 
 from serving.engines.base import EngineError
+from serving.engines.weight_delta import DeltaError, WeightDelta
 
 CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
 FILE_TYPES = {
@@ -82,6 +84,7 @@ def requantize(
     *,
     quantization: str,
     chat_template: str | None = None,
+    delta: WeightDelta | None = None,
     on_tensor: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Write `source` to `target` in `quantization`, one of `FILE_TYPES`.
@@ -91,14 +94,18 @@ def requantize(
         target: the file to write.
         quantization: for example `Q4_0`.
         chat_template: replaces the source's, where given.
+        delta: what is added to the source's weights.
         on_tensor: called with (tensors done, tensors in all) after each.
 
     Raises:
         RequantizeError: `source` holds what the gguf library cannot convert.
+        DeltaError: `delta` is of another base.
         OSError: the disk refuses.
     """
     wanted = GGMLQuantizationType[quantization]
     tensors = source.reader.tensors
+    if delta is not None and (lacking := sorted(delta.names - {tensor.name for tensor in tensors})):
+        raise DeltaError(f"{source.path} has no {lacking[0]}, which the policy changes; it is another base")
     writer = GGUFWriter(target, _architecture(source))
     writer.data_alignment = int(source.reader.alignment)
     try:
@@ -112,7 +119,7 @@ def requantize(
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
         for index, tensor in enumerate(tensors, start=1):
-            _append(writer, _converted(tensor, wanted, source))
+            _append(writer, _converted(tensor, wanted, source, delta))
             on_tensor(index, len(tensors))
     finally:
         writer.close()
@@ -169,12 +176,18 @@ def _kind(tensor: Any, wanted: GGMLQuantizationType) -> GGMLQuantizationType:
     return GGMLQuantizationType.Q8_0 if tensor.name in KEPT_AT_Q8_0 else wanted
 
 
-def _converted(tensor: Any, wanted: GGMLQuantizationType, source: SourceModel) -> npt.NDArray[Any]:
+def _converted(
+    tensor: Any, wanted: GGMLQuantizationType, source: SourceModel, delta: WeightDelta | None
+) -> npt.NDArray[Any]:
     kind = _kind(tensor, wanted)
-    if kind == tensor.tensor_type:
+    is_changed = delta is not None and tensor.name in delta.names
+    if kind == tensor.tensor_type and not is_changed:
         return np.asarray(tensor.data)
     try:
-        return np.asarray(quantize(dequantize(tensor.data, tensor.tensor_type), kind))
+        weights = dequantize(tensor.data, tensor.tensor_type)
+        if delta is not None and is_changed:
+            weights = delta.added_to(tensor.name, weights)
+        return np.asarray(quantize(weights, kind))
     except NotImplementedError as error:
         remedy = "take the model in another quantisation"
         raise RequantizeError(f"{source.path}: {tensor.name}: {error}; {remedy}") from error

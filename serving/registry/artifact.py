@@ -75,12 +75,27 @@ def read_artifact(directory: Path, reference: ArtifactReference) -> Artifact:
     Raises:
         CorruptArtifactError: the manifest is missing, damaged, of another artifact, or of a newer schema.
     """
+    artifact = read_released(directory)
+    found = artifact.reference
+    if found != reference:
+        raise CorruptArtifactError(
+            f"{directory / MANIFEST_NAME} is the manifest of {found}, not of {reference}; {_REMEDY}"
+        )
+    return artifact
+
+
+def read_released(directory: Path) -> Artifact:
+    """The artifact in a directory outside a registry, whatever its name is; files are not looked at.
+
+    Raises:
+        CorruptArtifactError: the manifest is missing, damaged, or of a newer schema.
+    """
     path = directory / MANIFEST_NAME
     try:
         data = path.read_bytes()
-        manifest = Manifest.model_validate_json(data)
+        return Artifact(Manifest.model_validate_json(data), directory)
     except FileNotFoundError:
-        raise CorruptArtifactError(f"{reference} lacks {path}; {_REMEDY}") from None
+        raise CorruptArtifactError(f"{directory} lacks {path}; {_REMEDY}") from None
     except ValidationError as error:
         if (schema := _schema_of(data)) > 1:
             raise CorruptArtifactError(
@@ -89,11 +104,6 @@ def read_artifact(directory: Path, reference: ArtifactReference) -> Artifact:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"]))
         raise CorruptArtifactError(f"{path} is damaged ({where}: {fault['msg']}); {_REMEDY}") from None
-    if manifest.reference != reference:
-        raise CorruptArtifactError(
-            f"{path} is the manifest of {manifest.reference}, not of {reference}; {_REMEDY}"
-        )
-    return Artifact(manifest, directory)
 
 
 def regular_files(directory: Path) -> Iterator[tuple[str, Path]]:

@@ -1,4 +1,6 @@
-"""What may go: artifacts that neither an alias, nor its latest history, nor a kept artifact's parents need."""
+"""What may go: artifacts that neither an alias, nor its latest history, nor a kept artifact's parents need.
+
+What was materialised from an alias's target stays with it, for an engine runs on it."""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from serving.registry.artifact import read_artifact
 from serving.registry.errors import CorruptArtifactError
+from serving.registry.manifest import MATERIALISED_FROM
 from serving.registry.reference import ArtifactReference
 from serving.registry.store import Store
 
@@ -59,6 +62,7 @@ def _unneeded(store: Store, keep_rollbacks: int, min_age: timedelta) -> list[Art
     published = store.references()
     kept = store.aliases.targets(keep=keep_rollbacks).values()
     roots = {target for targets in kept for target in targets}
+    roots |= {reference for reference in published if _is_materialised_from(store, reference, roots)}
     roots |= {reference for reference in published if _is_young(store, reference, min_age)}
     needed = _with_ancestors(store, roots & set(published))
     return [reference for reference in published if reference not in needed]
@@ -74,6 +78,17 @@ def _with_ancestors(store: Store, roots: Iterable[ArtifactReference]) -> set[Art
             manifest = read_artifact(store.directory(reference), reference).manifest
             waiting += [parent.reference for parent in manifest.parents]
     return needed
+
+
+def _is_materialised_from(
+    store: Store, reference: ArtifactReference, sources: set[ArtifactReference]
+) -> bool:
+    """Whether an engine may be running on it, because an alias points at what it was made from."""
+    try:
+        parents = read_artifact(store.directory(reference), reference).manifest.parents
+    except CorruptArtifactError:
+        return False
+    return any(parent.role == MATERIALISED_FROM and parent.reference in sources for parent in parents)
 
 
 def _is_young(store: Store, reference: ArtifactReference, min_age: timedelta) -> bool:

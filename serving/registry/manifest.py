@@ -29,6 +29,8 @@ from serving.registry.reference import NAME_PATTERN, VERSION_PATTERN, ArtifactRe
 MANIFEST_NAME = "manifest.json"
 Kind = Literal["base", "policy", "student", "draft", "router"]
 KINDS: tuple[str, ...] = get_args(Kind)
+MATERIALISED_FROM = "materialised_from"
+"""The role of a parent of which an artifact is but another form: it can be made again, and stays as long as that."""
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$", max_length=100)]
 Version = Annotated[str, StringConstraints(pattern=f"^{VERSION_PATTERN}$", max_length=100)]

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from router.artifact import from_bytes
-from serving.bringup.packaged import SMOLLM2
+from serving.bringup.packaged import CHAT_TEMPLATE, SMOLLM2
 from serving.bringup.released import TIERS, describe_tier
 from serving.bringup.router_release import FITTED_ON, RELEASED_FILE, release_router
-from serving.commands.up import CHAT_TEMPLATE
 from serving.registry.manifest import Description, Parent, digest
 from serving.registry.reference import ArtifactReference
 from serving.registry.store import Store

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from serving.engines.llama_names import IN_LAYER
 from train.model.shape import LlamaShape
 
 _OUTER = {
@@ -14,18 +15,6 @@ _OUTER = {
     "output_norm.weight": "model.norm.weight",
     "output.weight": "lm_head.weight",
 }
-_IN_LAYER = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-
 Array = npt.NDArray[Any]
 
 
@@ -33,7 +22,7 @@ def tensor_names(shape: LlamaShape) -> dict[str, str]:
     """GGUF name → safetensors name of every weight, in the order in which GGUF files have them."""
     names = {"token_embd.weight": _OUTER["token_embd.weight"]}
     for layer in range(shape.num_layers):
-        for theirs, ours in _IN_LAYER.items():
+        for theirs, ours in IN_LAYER.items():
             names[f"blk.{layer}.{theirs}.weight"] = f"model.layers.{layer}.{ours}.weight"
     names["output_norm.weight"] = _OUTER["output_norm.weight"]
     return names if shape.is_tied else names | {"output.weight": _OUTER["output.weight"]}
@@ -44,16 +33,7 @@ def num_rotated_heads(gguf_name: str, shape: LlamaShape) -> int | None:
     return {"attn_q": shape.num_heads, "attn_k": shape.num_kv_heads}.get(gguf_name.split(".")[-2])
 
 
-def to_gguf_order(rows: Array, num_heads: int) -> Array:
-    """Rows of a query or key matrix: pairs that rotate together stand side by side in GGUF.
-
-    In transformers the second of each pair stands half a head further on.
-    """
-    pairs = rows.reshape(num_heads, 2, -1, *rows.shape[1:])
-    return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(rows.shape))
-
-
 def from_gguf_order(rows: Array, num_heads: int) -> Array:
-    """The way back of `to_gguf_order`."""
+    """The way back of `serving.engines.llama_names.to_gguf_order`."""
     pairs = rows.reshape(num_heads, -1, 2, *rows.shape[1:])
     return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(rows.shape))

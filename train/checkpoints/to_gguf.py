@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, LlamaFileType
 
+from serving.engines.llama_names import to_gguf_order
 from train.checkpoints.directory import CheckpointError, read_config, read_tensors
 from train.checkpoints.gguf_file import GgufFile
-from train.checkpoints.gguf_names import num_rotated_heads, tensor_names, to_gguf_order
+from train.checkpoints.gguf_names import num_rotated_heads, tensor_names
 from train.checkpoints.gguf_shape import shape_metadata
 from train.checkpoints.tokenizer_metadata import Typed, tokenizer_metadata
 from train.model.shape import LlamaShape

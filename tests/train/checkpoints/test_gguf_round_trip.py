@@ -15,13 +15,14 @@ from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, LlamaForCausalLM
 
+from serving.engines.llama_names import to_gguf_order
 from serving.engines.requantize import open_model, requantize
 from tests.train.model.test_llama import logits_of
 from tests.train.model.tiny import tiny_llama, tiny_shape
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.from_gguf import convert_from_gguf
 from train.checkpoints.gguf_file import GgufFile
-from train.checkpoints.gguf_names import from_gguf_order, to_gguf_order
+from train.checkpoints.gguf_names import from_gguf_order
 from train.checkpoints.pretokenizers import IGNORES_MERGES, PRE_TOKENIZERS
 from train.checkpoints.to_gguf import convert_to_gguf
 from train.model.shape import LlamaShape
