@@ -10,6 +10,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 
 from train.batch import Credit, Group, micro_batches, totals_of
@@ -124,19 +125,19 @@ class Learner:
         """Move the weights once, by all of `groups`."""
         totals = totals_of(groups, max_tokens=self.config.max_tokens)
         self.optimizer.zero_grad(set_to_none=True)
-        seen = _Sums()
+        seen = Sums()
         if self._conflict is None:
             self._accumulate(groups, totals, seen)
         else:
             self._accumulate_apart(self._conflict, groups, totals, seen)
         return self._apply(totals, seen)
 
-    def _accumulate(self, groups: Sequence[Group], totals: Totals, seen: _Sums) -> None:
+    def _accumulate(self, groups: Sequence[Group], totals: Totals, seen: Sums) -> None:
         for batch in micro_batches(groups, max_tokens=self.config.micro_batch_tokens):
             torch.autograd.backward(self._loss(batch, totals, seen))
 
     def _accumulate_apart(
-        self, conflict: ConflictProbe, groups: Sequence[Group], totals: Totals, seen: _Sums
+        self, conflict: ConflictProbe, groups: Sequence[Group], totals: Totals, seen: Sums
     ) -> None:
         """Each domain's gradient by itself, then put together as `conflict` says."""
         gradients = {}
@@ -151,7 +152,7 @@ class Learner:
             weight.grad = combined.gradient.get(name)
         seen.num_projected = combined.num_projected
 
-    def _loss(self, batch: Sequence[Group], totals: Totals, seen: _Sums) -> Tensor:
+    def _loss(self, batch: Sequence[Group], totals: Totals, seen: Sums) -> Tensor:
         scored = self.model.score(batch)
         credits = [credit for group in batch for credit in group.credits]
         laid = _laid(credits, scored.logprobs)
@@ -184,9 +185,9 @@ class Learner:
         seen.num_rejected += int(is_rejected.sum())
         return loss
 
-    def _apply(self, totals: Totals, seen: _Sums) -> StepReport:
+    def _apply(self, totals: Totals, seen: Sums) -> StepReport:
         weights = [weight for weight in self.model.trained().values() if weight.grad is not None]
-        norm = float(torch.nn.utils.clip_grad_norm_(weights, self.config.max_grad_norm)) if weights else 0.0
+        norm = _whole(torch.nn.utils.clip_grad_norm_(weights, self.config.max_grad_norm)) if weights else 0.0
         rate = self.learning_rate()
         is_applied = math.isfinite(norm) and all(map(math.isfinite, seen.losses.values()))
         if is_applied:
@@ -249,7 +250,12 @@ def _far(logprobs: Tensor, laid: _Laid, most: float) -> Tensor:
     return sums > most * lengths.clamp(min=1)
 
 
-class _Sums:
+def _whole(norm: Tensor) -> float:
+    """As a number, the parts of other processes included."""
+    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+
+class Sums:
     """What is seen over the micro-batches of a step."""
 
     def __init__(self) -> None:
@@ -258,9 +264,11 @@ class _Sums:
         self.num_ratios = self.num_entropies = self.num_rejected = self.num_projected = 0
 
     def add(self, kind: str, loss: Tensor) -> None:
+        """A micro-batch's loss of a kind."""
         self.losses[kind] = self.losses.get(kind, 0.0) + float(loss.detach())
 
     def ratios(self, log_ratio: Tensor, counts: Tensor) -> None:
+        """Of tokens, those that count."""
         ratio = log_ratio[counts].exp()
         if len(ratio):
             self.ratio_sum += float(ratio.sum())
@@ -268,9 +276,23 @@ class _Sums:
             self.num_ratios += len(ratio)
 
     def entropy(self, entropies: Tensor) -> None:
+        """Of tokens."""
         self.entropy_sum += float(entropies.detach().sum())
         self.num_entropies += len(entropies)
 
+    def merge(self, other: Sums) -> None:
+        """Take in what was seen elsewhere."""
+        for kind, value in other.losses.items():
+            self.losses[kind] = self.losses.get(kind, 0.0) + value
+        self.ratio_sum += other.ratio_sum
+        self.max_ratio = max(self.max_ratio, other.max_ratio)
+        self.clipped += other.clipped
+        self.entropy_sum += other.entropy_sum
+        self.num_ratios += other.num_ratios
+        self.num_entropies += other.num_entropies
+        self.num_rejected += other.num_rejected
+
     @property
     def mean_entropy(self) -> float:
+        """Over all tokens; nats."""
         return self.entropy_sum / max(1, self.num_entropies)

@@ -17,6 +17,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "rl": ("train.commands.rl", "run a recipe to its end"),
     "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
     "ablate": ("train.commands.ablate", "one part of the trainer on and off, over several seeds"),
+    "bench-trl": ("train.commands.bench_trl", "our steps of reinforcement against TRL's"),
     "queue": ("train.commands.queue", "many runs on one machine, by priority, share and deadline"),
     "report": ("train.commands.report", "write one page about a run"),
 }
@@ -24,7 +25,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
 
 def help_text() -> str:
     """The text of `tierwise train --help`."""
-    lines = "".join(f"  {verb:<10}{line}\n" for verb, (_, line) in SUB_VERBS.items())
+    lines = "".join(f"  {verb:<11}{line}\n" for verb, (_, line) in SUB_VERBS.items())
     return (
         "usage: tierwise train SUB-VERB [options]   (tierwise train SUB-VERB --help tells more)\n\n"
         f"{lines}\n"

@@ -35,6 +35,7 @@ class LlamaPolicy:
     def __init__(self, model: Llama, *, temperature: float = 1.0) -> None:
         self.model = model
         self.scorer = Scorer(model, temperature)
+        self._call: nn.Module = self.scorer
         self._reference: dict[str, Tensor] | None = None
         self._last: Line | None = None
 
@@ -45,7 +46,11 @@ class LlamaPolicy:
     def score(self, groups: Sequence[Group]) -> Scored:
         """Every token behind the prompts, groups and rollouts end to end, with gradient."""
         self._last = self._line(groups)
-        return Scored(*self.scorer(self._last))
+        return Scored(*self._call(self._last))
+
+    def call_through(self, wrapped: nn.Module) -> None:
+        """From now on score through this wrapping of `scorer` (`train.scale_out`)."""
+        self._call = wrapped
 
     def keep_reference(self, weights: Mapping[str, Tensor] | None = None) -> None:
         """Let `reference` answer by these moving weights, named as in `trained`; where None, by those of now."""

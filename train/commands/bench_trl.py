@@ -1,0 +1,80 @@
+"""`tierwise train bench-trl`: our steps of reinforcement against TRL's."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ABOUT = """\
+Take the same steps of reinforcement with our trainer and with TRL's GRPOTrainer, in turn, and compare rollouts a second
+and trained tokens a second. Needs the extra `train-oracle`.
+"""
+EXAMPLES = """\
+examples:
+  tierwise train bench-trl ./checkpoint
+  tierwise train bench-trl ./checkpoint --domain terse_addition --prompts 4 --answers 8 --threads 1
+"""
+SEED = 3_000_017
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train bench-trl argv…`. 0 done, 1 failed, 2 for wrong use."""
+    args = parser().parse_args(argv)
+    import torch
+
+    from train.checkpoints.directory import CheckpointError
+    from train.domains.catalog import UnknownDomainError, get
+    from train.model.shape import UnsupportedModelError
+    from train.trainer_benchmark import Load, race
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    load = Load(
+        num_prompts=args.prompts,
+        num_answers=args.answers,
+        max_tokens=args.max_tokens,
+        num_layers=args.layers,
+        num_steps=args.steps,
+        num_repetitions=args.repetitions,
+    )
+    try:
+        domain = get(args.domain)
+        prompts = [domain.item(SEED, index, 0).prompt for index in range(args.prompts)]
+        found = race(args.directory, prompts, load)
+    except ImportError as error:
+        print(f"tierwise: {error}; install the extra: pip install 'tierwise[train-oracle]'", file=sys.stderr)
+        return 1
+    except (CheckpointError, UnknownDomainError, UnsupportedModelError) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    print(f"{load}, {args.domain}, {torch.get_num_threads()} threads, float32")
+    for name, paces in (("tierwise", found.ours), ("trl", found.trl)):
+        rollouts = ", ".join(f"{pace.rollouts_per_s:.2f}" for pace in paces)
+        tokens = ", ".join(f"{pace.tokens_per_s:.1f}" for pace in paces)
+        print(f"{name:9} rollouts/s {rollouts}  trained tokens/s {tokens}")
+    print(
+        f"tierwise by trl: {found.ratio('rollouts_per_s'):.2f} × rollouts/s, "
+        f"{found.ratio('tokens_per_s'):.2f} × trained tokens/s"
+    )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The sub-verb's parser."""
+    made = argparse.ArgumentParser(
+        prog="tierwise train bench-trl",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("directory", type=Path, help="a checkpoint in Hugging Face's form")
+    made.add_argument("--domain", default="terse_addition", help="whose prompts are asked")
+    made.add_argument("--prompts", type=int, default=8, help="of a step")
+    made.add_argument("--answers", type=int, default=8, help="to each prompt")
+    made.add_argument("--max-tokens", type=int, default=16, help="of an answer")
+    made.add_argument("--layers", type=int, default=10, help="that move, from the top")
+    made.add_argument("--steps", type=int, default=2, help="that are timed in each repetition")
+    made.add_argument("--repetitions", type=int, default=3)
+    made.add_argument("--threads", type=int, help="torch's own choice where absent")
+    return made
