@@ -55,13 +55,13 @@ def main() -> None:
     sys.path.append(orders["packages"])
     import sandlock  # while still who we are: a user that we become may not reach it
 
-    _become(orders["uid"], orders["parent"])
-    signal.signal(signal.SIGTERM, lambda *_: _leave())
+    signal.signal(signal.SIGTERM, lambda *_: _leave(orders["root"]))
+    _become(orders["uid"], orders["parent"], orders["root"])
     answers = [_case(sandlock, orders, case, index) for index, case in enumerate(orders["cases"])]
     json.dump(answers, sys.stdout)
 
 
-def _become(uid: int | None, parent: int) -> None:
+def _become(uid: int | None, parent: int, root: str) -> None:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     if uid is not None:
         os.setgroups([])
@@ -73,11 +73,13 @@ def _become(uid: int | None, parent: int) -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if parent and os.getppid() != parent:
-        _leave()
+        _leave(root)
 
 
-def _leave() -> None:
+def _leave(root: str) -> None:
+    """End early: we were told to, or who started us is gone and removes nothing any more."""
     _kill_descendants()
+    shutil.rmtree(root, ignore_errors=True)
     os._exit(1)
 
 

@@ -162,7 +162,7 @@ print(run_code({{}}, ["python3", "-c", "import os; print(os.getuid())"]).stdout)
 
 
 def test_the_program_is_ended_with_its_sandbox(tmp_path: Path) -> None:
-    """Killed in the middle of a run, we leave no process behind."""
+    """Killed in the middle of a run, we leave no process behind, nor a directory where no namespace died with us."""
     if probe().isolation is None:
         pytest.skip("nothing isolates here")
     marker = f"tierwise-orphan-{os.getpid()}"
@@ -171,11 +171,14 @@ from train.sandbox.limits import Limits
 from train.sandbox.run import run_code
 run_code({{}}, ["python3", "-c", "import time; time.sleep(600)  # {marker}"], limits=Limits(wall_s=600))
 """
+    before = boxes()
     program = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
     _until(lambda: len(_processes(marker, but=program.pid)) > 0)
     program.kill()
     program.wait()
     _until(lambda: not _processes(marker, but=program.pid))
+    if probe().isolation.bwrap is None:
+        _until(lambda: boxes() <= before)
 
 
 def _until(is_so: object, within_s: float = 30.0) -> None:
