@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,8 +32,13 @@ def isolating() -> None:
         pytest.skip(f"nothing isolates here: {[trial.failure for trial in probe().trials]}")
 
 
-def boxes() -> set[Path]:
-    return set(Path("/tmp").glob("tierwise-sandbox-*"))
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A place for directories of runs that nobody else uses, and that any user can enter."""
+    made = Path(tempfile.mkdtemp(prefix="tierwise-test-", dir="/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture
@@ -43,9 +50,9 @@ def nothing_isolates(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("isolating")
-def test_cases_share_a_start_and_no_directory() -> None:
+def test_cases_share_a_start_and_no_directory(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Input, output, errors and status come back for each case, on files as given, and nothing stays."""
-    before = boxes()
+    monkeypatch.setattr("train.sandbox.jail.BASE", base)
     source = """
 import sys, pathlib
 assert pathlib.Path("data/one.txt").read_text() == "one"
@@ -65,7 +72,7 @@ sys.exit(int(input()))
     )
     assert (second.stdout, second.exit_code, second.is_ok) == ("3 esac\n", 3, False)
     assert first.is_ok
-    assert boxes() <= before
+    assert list(base.iterdir()) == []
 
 
 @pytest.mark.usefixtures("isolating")
@@ -161,24 +168,27 @@ print(run_code({{}}, ["python3", "-c", "import os; print(os.getuid())"]).stdout)
     assert asked.stdout.split() == ["['']", str(ORDINARY_UID)], asked.stderr
 
 
-def test_the_program_is_ended_with_its_sandbox(tmp_path: Path) -> None:
+def test_the_program_is_ended_with_its_sandbox(base: Path) -> None:
     """Killed in the middle of a run, we leave no process behind, nor a directory where no namespace died with us."""
     if probe().isolation is None:
         pytest.skip("nothing isolates here")
     marker = f"tierwise-orphan-{os.getpid()}"
     script = f"""
+from pathlib import Path
+from train.sandbox import jail
 from train.sandbox.limits import Limits
 from train.sandbox.run import run_code
+jail.BASE = Path({str(base)!r})
 run_code({{}}, ["python3", "-c", "import time; time.sleep(600)  # {marker}"], limits=Limits(wall_s=600))
 """
-    before = boxes()
     program = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
     _until(lambda: len(_processes(marker, but=program.pid)) > 0)
     program.kill()
     program.wait()
     _until(lambda: not _processes(marker, but=program.pid))
-    if probe().isolation.bwrap is None:
-        _until(lambda: boxes() <= before)
+    used = probe().isolation
+    if used is not None and used.bwrap is None:
+        _until(lambda: not list(base.iterdir()))
 
 
 def _until(is_so: object, within_s: float = 30.0) -> None:
