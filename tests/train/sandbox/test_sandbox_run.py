@@ -36,7 +36,7 @@ def isolating() -> None:
 def base() -> Iterator[Path]:
     """A place for directories of runs that nobody else uses, and that any user can enter."""
     made = Path(tempfile.mkdtemp(prefix="tierwise-test-", dir="/tmp"))
-    made.chmod(0o755)
+    made.chmod(0o1777)  # as /tmp
     yield made
     shutil.rmtree(made)
 
