@@ -19,6 +19,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.disconnects",
         "whether clients that vanish at any moment leave something behind",
     ),
+    "budget": (
+        "loadtests.budget_bench",
+        "whether a running gateway holds its share while requests become twice as hard",
+    ),
     "router": (
         "loadtests.router_bench",
         "how long the router takes to decide, and what of it is reading, model and policy",

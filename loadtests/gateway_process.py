@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import orjson
 import tomli_w
@@ -20,6 +21,7 @@ from loadtests.fetch import FetchError, fetch
 from loadtests.mock_answers import MODEL
 
 READY_TIMEOUT_S = 30.0
+NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @contextlib.contextmanager
@@ -40,14 +42,19 @@ def mock_upstream(
 
 
 @contextlib.contextmanager
-def gateway(*, upstream_url: str, directory: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def gateway(
+    *, upstream_url: str, directory: Path, settings: Mapping[str, Any] = NO_SETTINGS
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A gateway's URL and process; routing and ledger on, its home below `directory`. Await `until_ready` next.
+
+    Args:
+        settings: nodes of the configuration beside gateway and tiers.
 
     Raises:
         ChildError: it did not start.
     """
     config = directory / "gateway.toml"
-    config.write_text(tomli_w.dumps(gateway_config(upstream_url)))
+    config.write_text(tomli_w.dumps(gateway_config(upstream_url) | settings))
     port = free_port()
     argv = [sys.executable, "-m", "serving", "--config", str(config), "--port", str(port)]
     argv += ["--home", str(directory / "home")]

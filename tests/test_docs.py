@@ -19,6 +19,7 @@ RUN_ELSEWHERE = {
     "make test": ".ci/run",
     "tierwise bench gateway": ".ci/run",
     "tierwise bench disconnects": ".ci/run",
+    "tierwise bench budget": "tests/loadtests/test_budget_bench.py",
     "tierwise bench start": ".ci/run",
     "tierwise train base": "tests/train/test_base.py",
 }
