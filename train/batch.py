@@ -18,6 +18,8 @@ class Credit:
     advantages: tuple[float, ...]
     ce_weights: tuple[float, ...]
     """Of tokens that are learned by heart: solutions that were generated, retries that came right."""
+    reward: float | None = None
+    """Of the whole rollout; None where nobody judged it."""
 
     def __post_init__(self) -> None:
         num = sum(len(span.token_ids) for span in self.rollout.spans[1:])
@@ -58,7 +60,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rollouts on one prompt, which is computed once for all of them."""
+    """Rollouts on one prompt."""
 
     domain: str
     prompt: tuple[int, ...]
@@ -68,7 +70,7 @@ class Group:
 
     @property
     def num_computed(self) -> int:
-        """Tokens that a forward pass computes."""
+        """Tokens that a forward pass computes at most; what its answers have in common is computed once."""
         return len(self.prompt) + sum(len(credit.token_ids) for credit in self.credits)
 
 
@@ -99,18 +101,39 @@ def totals_of(groups: Iterable[Group], *, max_tokens: int) -> Totals:
 def micro_batches(groups: Sequence[Group], *, max_tokens: int) -> Iterator[tuple[Group, ...]]:
     """The groups in their order, as many at once as compute no more than `max_tokens`.
 
-    A group that teaches nothing is left out; one that is too large is cut, its prompt being computed again.
+    What groups begin with alike is computed once, and counted once. A group that teaches nothing is left out; one that
+    is too large is cut, its prompt being computed again.
     """
     batch: list[Group] = []
-    size = 0
+    beginnings = _Beginnings()
     for group in _cut(groups, max_tokens):
-        if batch and size + group.num_computed > max_tokens:
+        if beginnings.with_group(group) > max_tokens and batch:
             yield tuple(batch)
-            batch, size = [], 0
+            batch, beginnings = [], _Beginnings()
+            beginnings.with_group(group)
         batch.append(group)
-        size += group.num_computed
     if batch:
         yield tuple(batch)
+
+
+class _Beginnings:
+    """Distinct beginnings of sequences: each is a token to compute (`model.tree`)."""
+
+    def __init__(self) -> None:
+        self._longer: dict[tuple[int, int], int] = {}
+        """By a beginning, 0 the empty one, and the token behind it."""
+
+    def with_group(self, group: Group) -> int:
+        """How many there are with a group's."""
+        prompt = self._add(0, group.prompt)
+        for credit in group.credits:
+            self._add(prompt, credit.token_ids)
+        return len(self._longer)
+
+    def _add(self, beginning: int, token_ids: Sequence[int]) -> int:
+        for token in token_ids:
+            beginning = self._longer.setdefault((beginning, token), len(self._longer) + 1)
+        return beginning
 
 
 def _cut(groups: Iterable[Group], max_tokens: int) -> Iterator[Group]:

@@ -173,10 +173,24 @@ def test_micro_batches_keep_to_their_size() -> None:
     model = Bigram()
     credits = tuple(credit([1] * num, 1.0, model=model) for num in (3, 3, 9, 1))
     batches = list(micro_batches([Group("a", (0, 0), credits), *groups_of(model)], max_tokens=8))
-    sizes = [sum(group.num_computed for group in batch) for batch in batches]
-    assert sizes == [8, 11, 3, 6, 4]
+    sizes = [num_distinct(batch) for batch in batches]
+    assert sizes == [5, 11, 8, 4]
     taught = [each for batch in batches for group in batch for each in group.credits]
     assert taught == [*credits, *(each for group in groups_of(model) for each in group.credits)]
+
+
+def num_distinct(batch: tuple[Group, ...]) -> int:
+    """Tokens to compute, each with all that it follows."""
+    whole = [group.prompt + credit.token_ids for group in batch for credit in group.credits]
+    return len({tokens[:num] for tokens in whole for num in range(1, len(tokens) + 1)})
+
+
+def test_what_groups_share_is_counted_once() -> None:
+    """Groups that begin alike go into one batch as far as their own tokens allow."""
+    model = Bigram()
+    groups = [Group("a", (0, 0, 1, 0, last), (credit([1, 1], 1.0, model=model),)) for last in (0, 1)]
+    assert list(map(num_distinct, micro_batches(groups, max_tokens=10))) == [10]
+    assert list(map(num_distinct, micro_batches(groups, max_tokens=9))) == [7, 7]
 
 
 def test_domains_apart_sum_to_the_whole() -> None:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from train.model.groups import GroupAttention, lay_out, positions_of
 from train.model.linear import LinearMap
 from train.model.llama import Attention, Llama, Rotation
 from train.model.lora import effective_weight
+from train.model.tree import TokenTree, grow
 
 BUCKET_TOKENS = 64
 """Caches are read to a multiple of it, so that the order of summation does not depend on the longest in the batch."""
@@ -77,20 +77,19 @@ class Decoder:
         return self._normed(states, self._norm)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Compute prompts, laid end to end."""
-        layouts = lay_out([len(prompt) for prompt in prompts], [[] for _ in prompts])
-        attend = _Recording(GroupAttention(layouts, self._embedding.device))
-        line = torch.tensor([token for prompt in prompts for token in prompt], device=self._embedding.device)
-        hidden = self.hidden(line, positions_of(layouts).to(line.device), attend)
-        logits = self.logits(hidden[[layout.stop - 1 for layout in layouts]])
+        """Compute prompts; what they begin with alike is computed once."""
+        device = self._embedding.device
+        tree = grow(prompts)
+        attend = _PromptAttention(tree, device)
+        hidden = self.hidden(
+            torch.tensor(tree.token_ids, device=device), torch.tensor(tree.positions, device=device), attend
+        )
+        logits = self.logits(hidden[[path[-1] for path in tree.paths]])
         keys, values = (torch.stack(states).transpose(1, 2) for states in (attend.keys, attend.values))
+        places = (torch.tensor(path, device=device) for path in tree.paths)
         return [
-            Prefix(
-                keys[:, :, layout.start : layout.stop],
-                values[:, :, layout.start : layout.stop],
-                logits[index],
-            )
-            for index, layout in enumerate(layouts)
+            Prefix(keys[:, :, place], values[:, :, place], of_prompt)
+            for place, of_prompt in zip(places, logits, strict=True)
         ]
 
     def _attention(
@@ -163,16 +162,51 @@ class CacheAttention:
         return (shares @ all_values[:num, :, : self._stop]).flatten(1, 2)
 
 
-class _Recording:
-    def __init__(self, attend: Attention) -> None:
-        self._attend = attend
+class _PromptAttention:
+    """Attention in a tree of prompts, and the keys and values that it has seen.
+
+    A token's result must not depend, to the bit, on which prompts are beside its own. So every prompt is attended from
+    its start, in products whose shapes depend on the place in it alone: `BUCKET_TOKENS` queries, and all keys up to
+    the last of them. Where prompts share tokens they find the same, and one of them is kept.
+    """
+
+    def __init__(self, tree: TokenTree, device: torch.device) -> None:
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
+        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        """By place in the prompts: queries (B, T), keys (B, S), and what is hidden (T, S)."""
+        places: list[int] = []  # in the parts' results, of each token that is found in them
+        for start in range(0, max(map(len, tree.paths)), BUCKET_TOKENS):
+            stop = start + BUCKET_TOKENS
+            rows = [path for path in tree.paths if len(path) > start]
+            filled = [[*path[:stop], *[path[0]] * (stop - len(path))] for path in rows]
+            seen = torch.tensor(filled, device=device)
+            steps = torch.arange(stop, device=device)
+            self._parts.append((seen[:, start:], seen, steps > steps[start:, None]))
+            for path in rows:
+                places += [*path[start:stop], *[-1] * (stop - len(path))]
+        where = {token: place for place, token in enumerate(places)}
+        self._order = torch.tensor([where[token] for token in range(len(tree.token_ids))], device=device)
 
     def __call__(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """As `llama.Attention`."""
         self.keys.append(keys)
         self.values.append(values)
-        return self._attend(layer, queries, keys, values)
+        parts = [
+            _plain(queries[looks], keys[seen], values[seen], hidden).flatten(0, 1)
+            for looks, seen, hidden in self._parts
+        ]
+        return torch.cat(parts).index_select(0, self._order)
+
+
+def _plain(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """Queries (B, T, H, D), keys and values (B, S, K, D) → (B, T, H, D), by plain products."""
+    num_repeats = queries.shape[2] // keys.shape[2]
+    grouped = (queries * queries.shape[-1] ** -0.5).unflatten(2, (-1, num_repeats)).permute(0, 2, 3, 1, 4)
+    scores = grouped.flatten(2, 3) @ keys.permute(0, 2, 3, 1)  # (B, K, repeats · T, S)
+    shares = scores.unflatten(2, (num_repeats, -1)).masked_fill(hidden, float("-inf")).softmax(-1)
+    gathered = shares.flatten(2, 3) @ values.transpose(1, 2)
+    return gathered.unflatten(2, (num_repeats, -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
 
 
 def _read(layer: torch.nn.Module, make_linear: Callable[[Tensor], LinearMap]) -> _Layer:

@@ -1,8 +1,8 @@
 """A Llama: tokens in, hidden states out. It knows neither batches nor caches: whoever calls it says how tokens attend.
 
 Tokens come as one flat line, whatever sequences they belong to; all but attention treats each by itself. So nothing is
-padded outside attention, a group's prompt is computed once (`groups.GroupAttention`), and a decoder reads its keys from
-a cache (`decoder`). Parameters are named as transformers names them, and the numbers are those of its
+padded outside attention, what sequences share is computed once (`tree_attention`), and a decoder reads its keys from a
+cache (`decoder`). Parameters are named as transformers names them, and the numbers are those of its
 `LlamaForCausalLM`.
 
 Shapes: N tokens, E hidden size, H query heads, K key heads, D head size, V vocabulary.
@@ -75,13 +75,12 @@ class SelfAttention(nn.Module):
         self.o_proj = nn.Linear(shape.num_heads * shape.head_size, shape.hidden_size, bias=False)
 
     def forward(self, x: Tensor, rotation: Rotation, attend: Attention) -> Tensor:
-        """(N, E) → (N, E)."""
+        """(N, E) → what each token gathers, (N, H · D); `o_proj` is the caller's, for the tokens that go on."""
         queries, keys, values = (
             project(x).unflatten(-1, (-1, self.head_size))
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        gathered = attend(self.layer, rotation.turn(queries), rotation.turn(keys), values)
-        return self.o_proj(gathered.flatten(-2))
+        return attend(self.layer, rotation.turn(queries), rotation.turn(keys), values).flatten(-2)
 
 
 class FeedForward(nn.Module):
@@ -108,9 +107,14 @@ class Layer(nn.Module):
         self.input_layernorm = RMSNorm(shape.hidden_size, shape.norm_eps)
         self.post_attention_layernorm = RMSNorm(shape.hidden_size, shape.norm_eps)
 
-    def forward(self, x: Tensor, rotation: Rotation, attend: Attention) -> Tensor:
-        """(N, E) → (N, E)."""
-        x = x + self.self_attn(self.input_layernorm(x), rotation, attend)
+    def forward(
+        self, x: Tensor, rotation: Rotation, attend: Attention, wanted: Tensor | None = None
+    ) -> Tensor:
+        """(N, E) → (N, E), or the rows alone that are `wanted`."""
+        gathered = self.self_attn(self.input_layernorm(x), rotation, attend)
+        if wanted is not None:
+            x, gathered = x.index_select(0, wanted), gathered.index_select(0, wanted)
+        x = x + self.self_attn.o_proj(gathered)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -140,12 +144,23 @@ class Llama(nn.Module):
         states = self.model.embed_tokens(token_ids)
         return self.model.norm(self.through(states, positions, attend, range(self.shape.num_layers)))
 
-    def through(self, states: Tensor, positions: Tensor, attend: Attention, layers: range) -> Tensor:
-        """Some of the layers alone: states (N, E) before the first of them → after the last."""
+    def through(
+        self,
+        states: Tensor,
+        positions: Tensor,
+        attend: Attention,
+        layers: range,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """Some of the layers alone: states (N, E) before the first of them → after the last.
+
+        Where rows are `wanted` the last layer computes no more than these, and these are what comes back.
+        """
         rotation = Rotation(positions, self.shape, states.dtype)
         for layer in layers:
-            states = self.model.layers[layer](states, rotation, attend)
-        return states
+            is_last = layer == layers[-1]
+            states = self.model.layers[layer](states, rotation, attend, wanted if is_last else None)
+        return states.index_select(0, wanted) if wanted is not None and not layers else states
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Normed hidden states (…, E) → logits of the next token (…, V)."""

@@ -6,22 +6,20 @@ all others with the policy, and starts from the states that `score` has just com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
-from torch.utils.checkpoint import checkpoint
 
 from train.batch import Group
 from train.learner import Scored
-from train.model.groups import GroupAttention, lay_out, positions_of, predictors_of
+from train.model.head import predict
 from train.model.llama import Llama
 from train.model.trainable import first_trained_layer
-
-HEAD_TOKENS = 256
-"""Tokens whose logits are in memory at once: 49,152 logits each are 200 kB in single precision."""
+from train.model.tree import grow
+from train.model.tree_attention import TreeAttention
 
 
 class LlamaPolicy:
@@ -52,6 +50,17 @@ class LlamaPolicy:
         """From now on score through this wrapping of `scorer` (`train.scale_out`)."""
         self._call = wrapped
 
+    @property
+    def hidden_size(self) -> int:
+        """E."""
+        return self.model.shape.hidden_size
+
+    @torch.no_grad()
+    def hidden(self, groups: Sequence[Group]) -> Tensor:
+        """(tokens, E): the normed last states that each token behind the prompts is predicted from; no gradient."""
+        line = self._line(groups)
+        return self.scorer.hidden(line).index_select(0, line.rows)
+
     def keep_reference(self, weights: Mapping[str, Tensor] | None = None) -> None:
         """Let `reference` answer by these moving weights, named as in `trained`; where None, by those of now."""
         kept = self.trained() if weights is None else weights
@@ -80,7 +89,7 @@ class LlamaPolicy:
         return logprobs
 
     def _line(self, groups: Sequence[Group]) -> Line:
-        line = Line(tuple(groups), self.model.lm_head.weight.device, temperature=self.scorer.temperature)
+        line = Line(tuple(groups), self.model.lm_head.weight, temperature=self.scorer.temperature)
         if self.scorer.first_trained:
             with torch.no_grad():
                 states = self.model.model.embed_tokens(line.token_ids)
@@ -90,35 +99,37 @@ class LlamaPolicy:
 
 
 class Line:
-    """Groups laid end to end.
+    """Groups laid as a tree: what prompts and answers share with one another is computed once.
 
     A continuation's last token is left out: nothing is asked of what it would predict.
     """
 
-    def __init__(
-        self, groups: tuple[Group, ...], device: torch.device | str = "cpu", *, temperature: float = 1.0
-    ) -> None:
-        answers = [[credit.token_ids for credit in group.credits] for group in groups]
-        lengths = [[len(answer) for answer in row] for row in answers]
-        layouts = lay_out(
-            [len(group.prompt) for group in groups], [[max(0, n - 1) for n in row] for row in lengths]
-        )
-        tokens = (
-            part
-            for group, row in zip(groups, answers, strict=True)
-            for part in (group.prompt, *(a[:-1] for a in row))
-        )
+    def __init__(self, groups: tuple[Group, ...], like: Tensor, *, temperature: float = 1.0) -> None:
+        answers = [(group, credit.token_ids) for group in groups for credit in group.credits]
+        tree = grow([group.prompt + answer[:-1] for group, answer in answers])
+        rows: dict[tuple[int, float], int] = {}
+        of_tokens: list[int] = []
+        for (group, answer), path in zip(answers, tree.paths, strict=True):
+            first = len(group.prompt) - 1  # the prompt's last token predicts the answer's first
+            for place in path[first : first + len(answer)]:
+                of_tokens.append(rows.setdefault((place, group.temperature or temperature), len(rows)))
+        targets = chain.from_iterable(answer for _, answer in answers)
+
+        def integers(numbers: Iterable[int]) -> Tensor:
+            return torch.tensor(list(numbers), dtype=torch.long, device=like.device)
+
         self.groups = groups
-        self.token_ids = torch.tensor(list(chain.from_iterable(tokens)), dtype=torch.long, device=device)
-        self.positions = positions_of(layouts).to(device)
-        self.attend = GroupAttention(layouts, device)
-        self.predictors = predictors_of(layouts, lengths).to(device)
-        targets = chain.from_iterable(answer for row in answers for answer in row)
-        self.targets = torch.tensor(list(targets), dtype=torch.long, device=device)
-        temperatures = [group.temperature or temperature for group in groups]
-        nums = torch.tensor([sum(row) for row in lengths])
-        self.temperatures = torch.tensor(temperatures, dtype=torch.float64).repeat_interleave(nums).to(device)
-        """(tokens,): at which each target was drawn."""
+        self.token_ids = integers(tree.token_ids)
+        self.positions = integers(tree.positions)
+        self.attend = TreeAttention(tree, like.dtype, like.device)
+        self.predictors = integers(place for place, _ in rows)
+        """(rows,): the tokens whose states predict something, each once for every temperature."""
+        self.temperatures = torch.tensor([each for _, each in rows], dtype=like.dtype, device=like.device)
+        """(rows,)."""
+        self.rows = integers(of_tokens)
+        """(tokens,): which row predicts each token behind the prompts."""
+        self.targets = integers(targets)
+        """(tokens,): those tokens."""
         self.frozen: Tensor | None = None
         """(N, E): the states above the layers that do not move; None where all do."""
 
@@ -134,23 +145,15 @@ class Scorer(nn.Module):
 
     def forward(self, line: Line) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the targets and entropies, both (tokens,)."""
+        logprobs, entropies = predict(
+            self.hidden(line), self.model.lm_head.weight, line.rows, line.targets, line.temperatures
+        )
+        return logprobs, entropies.index_select(0, line.rows)
+
+    def hidden(self, line: Line) -> Tensor:
+        """(rows, E), normed: what predicts."""
         states = self.model.model.embed_tokens(line.token_ids) if line.frozen is None else line.frozen
         layers = range(self.first_trained, self.model.shape.num_layers)
-        states = self.model.through(states, line.positions, line.attend, layers)
-        hidden = self.model.model.norm(states[line.predictors])
-        parts = [
-            checkpoint(self._predict, *some, use_reentrant=False)
-            for some in zip(
-                hidden.split(HEAD_TOKENS),
-                line.targets.split(HEAD_TOKENS),
-                line.temperatures.to(hidden.dtype).split(HEAD_TOKENS),
-                strict=True,
-            )
-        ]
-        logprobs, entropies = zip(*parts, strict=True)
-        return torch.cat(logprobs), torch.cat(entropies)
-
-    def _predict(self, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
-        logprobs = (self.model.logits(hidden) / temperatures[:, None]).log_softmax(-1)
-        entropies = -(logprobs.exp() * logprobs).sum(-1)
-        return logprobs.gather(-1, targets[:, None])[:, 0], entropies
+        states = self.model.through(states, line.positions, line.attend, layers, line.predictors)
+        normed: Tensor = self.model.model.norm(states)
+        return normed

@@ -15,30 +15,35 @@ def uniforms(seed: int, num: int) -> list[float]:
     return np.random.Generator(np.random.Philox(key=seed)).random(num).tolist()
 
 
-def draw(logits: Tensor, numbers: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """A token for each row, and the logarithm of the probability at which it was drawn.
+def draw(
+    logits: Tensor, numbers: Tensor, temperature: float, rows: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """A token for each number, and the logarithm of the probability at which it was drawn.
 
-    The token is the one at which the cumulated probabilities pass the row's number. So one number decides, rows do not
-    touch each other, and a distribution that is a little different gives nearly always the same token.
+    The token is the one at which the cumulated probabilities pass the number. So one number decides, draws do not touch
+    each other, and a distribution that is a little different gives nearly always the same token.
 
     Args:
         logits: (rows, V).
-        numbers: (rows,) float64 in [0, 1).
+        numbers: (draws,) float64 in [0, 1).
         temperature: 0 takes the likeliest, and its log-probability is then that at temperature 1.
+        rows: (draws,): which row each is drawn from; where None there is one draw from each.
     """
+    if rows is None:
+        rows = torch.arange(len(logits), device=logits.device)
     logprobs = (logits / (temperature or 1.0)).log_softmax(-1)
-    tokens = logits.argmax(-1) if temperature == 0 else _passed(logprobs.exp(), numbers)
-    return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
+    tokens = logits.argmax(-1)[rows] if temperature == 0 else _passed(logprobs.exp(), numbers, rows)
+    return tokens, logprobs[rows, tokens]
 
 
-def _passed(probabilities: Tensor, numbers: Tensor) -> Tensor:
-    """Where each row's cumulated probability passes its number: first the block, then the place in it."""
+def _passed(probabilities: Tensor, numbers: Tensor, rows: Tensor) -> Tensor:
+    """Where the cumulated probabilities of its row pass each number: first the block, then the place in it."""
     blocks = functional.pad(probabilities, (0, -probabilities.shape[-1] % _BLOCK)).unflatten(-1, (-1, _BLOCK))
-    cumulated = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    cumulated = blocks.sum(-1, dtype=torch.float64).cumsum(-1)[rows]
     wanted = numbers[:, None] * cumulated[:, -1:]
     block = _first_above(cumulated, wanted)
     before = functional.pad(cumulated, (1, 0)).gather(-1, block)
-    inside = blocks.gather(1, block[..., None].expand(-1, 1, _BLOCK))[:, 0].double().cumsum(-1)
+    inside = blocks[rows, block[:, 0]].double().cumsum(-1)
     return (block * _BLOCK + _first_above(inside, wanted - before))[:, 0]
 
 

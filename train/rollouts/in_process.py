@@ -1,4 +1,5 @@
-"""Samples in this process: a batch that is always full, prompts computed once for all who answer them.
+"""Samples in this process: a batch that is always full, and nothing computed twice. A prompt is shared by all who
+answer it, so is what prompts begin with alike, and answers that are the same so far are one until they part.
 
 An answer depends on the weights, its prompt, the sampling and its seed, to the bit, and not on what else was asked, in
 which order, or how many slots there are: linear maps and attention are computed so (`train.model.linear`,
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -31,10 +32,10 @@ class SamplerStats:
     num_tokens: int = 0
     """Sampled."""
     num_prompt_tokens: int = 0
-    """Computed."""
+    """Of the prompts that were computed; what they begin with alike counts in each."""
     num_decode_steps: int = 0
     num_slot_steps: int = 0
-    """Slots that worked, over all steps."""
+    """Tokens computed behind the prompts; answers that are the same so far share them."""
     num_idle_slot_steps: int = 0
     """Slots that stood empty while a request waited: 0, or there is a defect."""
     elapsed_s: float = 0.0
@@ -139,7 +140,11 @@ class _Job:
 
 
 class _Batch:
-    """The slots, the jobs in them, and those that wait. Busy slots come first, without a gap."""
+    """The slots, and the jobs that are in them or wait.
+
+    Jobs that answer the same prompt and have said the same so far share a slot, until they part. Each has a slot set
+    aside even so, for all may part at once. Busy slots come first, without a gap.
+    """
 
     def __init__(
         self,
@@ -154,61 +159,72 @@ class _Batch:
         self._sampling = sampling
         self._num_slots = slots[0]
         self._cache = Cache(decoder, *slots)
-        self._busy: list[_Job] = []
-        self._prefixes: dict[int, Prefix] = {}
+        self._busy: list[list[_Job]] = []
+        self._prefixes: dict[tuple[int, ...], Prefix] = {}
         self._stats = stats
+
+    @property
+    def _num_admitted(self) -> int:
+        return sum(map(len, self._busy))
 
     def advance(self) -> bool:
         """Fill the slots and decode one token in each; False once all is done."""
         self._admit()
         if not self._busy:
             return False
-        lengths = [job.length - 1 for job in self._busy]  # the last token is yet to be computed
-        token_ids = torch.tensor([job.token_ids[-1] for job in self._busy])
+        lengths = [jobs[0].length - 1 for jobs in self._busy]  # the last token is yet to be computed
+        token_ids = torch.tensor([jobs[0].token_ids[-1] for jobs in self._busy])
         places = torch.tensor(lengths)
         hidden = self._decoder.hidden(token_ids, places, CacheAttention(self._cache, places, max(lengths)))
         self._stats.num_decode_steps += 1
         self._stats.num_slot_steps += len(self._busy)
-        self._stats.num_idle_slot_steps += (self._num_slots - len(self._busy)) if self._waiting else 0
-        self._draw(self._busy, self._decoder.logits(hidden))
-        for slot in reversed(range(len(self._busy))):
-            if self._is_done(self._busy[slot]):
-                self._leave(slot)
+        self._stats.num_idle_slot_steps += (self._num_slots - self._num_admitted) if self._waiting else 0
+        self._settle(self._draw(self._busy, self._decoder.logits(hidden)))
         return bool(self._busy or self._waiting)
 
     def _admit(self) -> None:
         """Let waiting jobs in; one that ends with its first token leaves its slot to the next."""
-        while self._waiting and len(self._busy) < self._num_slots:
-            num = self._num_slots - len(self._busy)
-            entering = [self._waiting.popleft() for _ in range(min(num, len(self._waiting)))]
+        while self._waiting and (num := self._num_slots - self._num_admitted):
+            entering: dict[tuple[int, ...], list[_Job]] = {}
+            for _ in range(min(num, len(self._waiting))):
+                job = self._waiting.popleft()
+                entering.setdefault(job.request.token_ids, []).append(job)
             self._prefill(entering)
-            prefixes = [self._prefixes[id(job.request)] for job in entering]
-            self._draw(entering, torch.stack([prefix.logits for prefix in prefixes]))
-            for job, prefix in zip(entering, prefixes, strict=True):
-                if not self._is_done(job):
+            prefixes = [self._prefixes[prompt] for prompt in entering]
+            parted = self._draw(list(entering.values()), torch.stack([prefix.logits for prefix in prefixes]))
+            for prefix, parts in zip(prefixes, parted, strict=True):
+                for jobs in parts:
                     self._cache.begin(len(self._busy), prefix)
-                    self._busy.append(job)
+                    self._busy.append(jobs)
             # answers to one prompt wait behind one another: only the last one's may still be wanted
-            last = entering[-1].request
-            self._prefixes = {id(last): self._prefixes[id(last)]}
+            last = list(entering)[-1]
+            self._prefixes = {last: self._prefixes[last]}
 
-    def _prefill(self, entering: Sequence[_Job]) -> None:
-        new = {id(job.request): job.request for job in entering if id(job.request) not in self._prefixes}
+    def _prefill(self, prompts: Iterable[tuple[int, ...]]) -> None:
+        new = [prompt for prompt in prompts if prompt not in self._prefixes]
         if new:
-            computed = self._decoder.prefill([request.token_ids for request in new.values()])
-            self._prefixes |= dict(zip(new, computed, strict=True))
-            self._stats.num_prompt_tokens += sum(len(request.token_ids) for request in new.values())
+            self._prefixes |= dict(zip(new, self._decoder.prefill(new), strict=True))
+            self._stats.num_prompt_tokens += sum(map(len, new))
 
-    def _draw(self, jobs: Sequence[_Job], logits: Tensor) -> None:
+    def _draw(self, shared: Sequence[Sequence[_Job]], logits: Tensor) -> list[list[list[_Job]]]:
+        """A token for each job from the row that it shares; of each row, the jobs that go on, by what they drew."""
+        jobs = [job for of_row in shared for job in of_row]
         for job in jobs:
             if not job.numbers:
                 job.numbers = uniforms(job.seed, self._sampling.max_tokens)
         numbers = torch.tensor([job.numbers[len(job.token_ids)] for job in jobs], dtype=torch.float64)
-        tokens, logprobs = draw(logits, numbers, self._sampling.temperature)
-        for job, token, logprob in zip(jobs, tokens.tolist(), logprobs.tolist(), strict=True):
+        rows = torch.tensor([row for row, of_row in enumerate(shared) for _ in of_row])
+        tokens, logprobs = draw(logits, numbers, self._sampling.temperature, rows)
+        parted: list[dict[int, list[_Job]]] = [{} for _ in shared]
+        for job, row, token, logprob in zip(
+            jobs, rows.tolist(), tokens.tolist(), logprobs.tolist(), strict=True
+        ):
             job.token_ids.append(token)
             job.logprobs.append(logprob)
+            if not self._is_done(job):
+                parted[row].setdefault(token, []).append(job)
         self._stats.num_tokens += len(jobs)
+        return [list(parts.values()) for parts in parted]
 
     def _is_done(self, job: _Job) -> bool:
         if job.token_ids[-1] in self._sampling.stop_token_ids:
@@ -219,8 +235,21 @@ class _Batch:
             job.stop = StopReason.LENGTH
         return job.stop is not StopReason.DEADLINE
 
-    def _leave(self, slot: int) -> None:
-        last = self._busy.pop()
-        if slot < len(self._busy):
-            self._cache.move(len(self._busy), slot, last.length - 1)
-            self._busy[slot] = last
+    def _settle(self, parted: Sequence[Sequence[list[_Job]]]) -> None:
+        """Jobs that still share stay; those that parted move into free slots, and gaps are filled from behind."""
+        busy = {slot: parts[0] for slot, parts in enumerate(parted) if parts}
+        free = (slot for slot in range(self._num_slots) if slot not in busy)
+        moves = [(slot, jobs) for slot, parts in enumerate(parted) for jobs in parts[1:]]
+        for source, jobs in moves:
+            target = next(free)
+            self._move(source, target, jobs)
+            busy[target] = jobs
+        gaps = (slot for slot in range(len(busy)) if slot not in busy)
+        for source in [slot for slot in busy if slot >= len(busy)]:
+            target = next(gaps)
+            self._move(source, target, busy[source])
+            busy[target] = busy.pop(source)
+        self._busy = [busy[slot] for slot in range(len(busy))]
+
+    def _move(self, source: int, target: int, jobs: Sequence[_Job]) -> None:
+        self._cache.move(source, target, jobs[0].length - 1)

@@ -7,16 +7,18 @@ import torch
 from transformers.models.llama import modeling_llama
 
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
-from train.model.groups import GroupAttention, lay_out, positions_of
 from train.model.llama import Llama
 from train.model.shape import LlamaShape
+from train.model.tree import grow
+from train.model.tree_attention import TreeAttention
 
 torch.set_num_threads(1)
 
 
 def logits_of(model: Llama, token_ids: torch.Tensor) -> torch.Tensor:
-    layouts = lay_out([len(token_ids)], [[]])
-    return model.logits(model(token_ids, positions_of(layouts), GroupAttention(layouts)))
+    tree = grow([token_ids.tolist()])
+    attend = TreeAttention(tree, model.lm_head.weight.dtype)
+    return model.logits(model(token_ids, torch.arange(len(token_ids)), attend))
 
 
 def in_double(self: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
