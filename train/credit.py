@@ -28,8 +28,8 @@ def reinforced(
     if scale is not None:
         advantages = scale.scaled(item.domain, advantages)
     credits = tuple(
-        _with_advantage(rollout, float(advantage))
-        for (rollout, _), advantage in zip(judged, advantages, strict=True)
+        _with_advantage(rollout, float(advantage), verdict.score)
+        for (rollout, verdict), advantage in zip(judged, advantages, strict=True)
     )
     return Group(item.domain, judged[0][0].spans[0].token_ids, credits)
 
@@ -41,6 +41,7 @@ def by_heart(domain: str, prompt: Sequence[int], answer: Sequence[int], weight: 
     return Group(domain, tuple(prompt), (Credit(rollout, (0.0,) * num, (weight,) * num),))
 
 
-def _with_advantage(rollout: Rollout, advantage: float) -> Credit:
+def _with_advantage(rollout: Rollout, advantage: float, reward: float) -> Credit:
     tokens = [span.is_sampled for span in rollout.spans[1:] for _ in span.token_ids]
-    return Credit(rollout, tuple(advantage * is_sampled for is_sampled in tokens), (0.0,) * len(tokens))
+    advantages = tuple(advantage * is_sampled for is_sampled in tokens)
+    return Credit(rollout, advantages, (0.0,) * len(tokens), reward)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
+from train.critic import Critic
 from train.parts import ReferencedModel
 
 MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
@@ -16,12 +18,7 @@ MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 
 def learner_tensors(model: ReferencedModel, optimizer: Optimizer) -> dict[str, Tensor]:
     """All that a step depends on and changes."""
-    weights = model.trained()
-    names = list(weights)
-    tensors = {f"weight.{name}": weight.detach() for name, weight in weights.items()}
-    for place, moments in optimizer.state_dict()["state"].items():
-        for kind in MOMENTS:
-            tensors[f"{kind}.{names[place]}"] = moments[kind]
+    tensors = _moving_tensors(model.trained(), optimizer)
     for name, tensor in model.reference_weights().items():
         tensors[f"reference.{name}"] = tensor
     return tensors
@@ -29,13 +26,42 @@ def learner_tensors(model: ReferencedModel, optimizer: Optimizer) -> dict[str, T
 
 def load_learner(tensors: Mapping[str, Tensor], model: ReferencedModel, optimizer: Optimizer) -> None:
     """Put them back."""
+    _load_moving(tensors, model.trained(), optimizer)
+    if reference := _under("reference.", tensors):
+        model.keep_reference(reference)
+
+
+def critic_tensors(critic: Critic) -> dict[str, Tensor]:
+    """The same of a critic."""
+    tensors = _moving_tensors(dict(critic.head.named_parameters()), critic.optimizer)
+    return {f"critic.{name}": tensor for name, tensor in tensors.items()}
+
+
+def load_critic(tensors: Mapping[str, Tensor], critic: Critic) -> None:
+    """Put them back."""
+    _load_moving(_under("critic.", tensors), dict(critic.head.named_parameters()), critic.optimizer)
+
+
+def _moving_tensors(weights: Mapping[str, Parameter], optimizer: Optimizer) -> dict[str, Tensor]:
+    """Weights by name, and their moments; the optimiser has them in the same order."""
+    names = list(weights)
+    tensors = {f"weight.{name}": weight.detach() for name, weight in weights.items()}
+    for place, moments in optimizer.state_dict()["state"].items():
+        for kind in MOMENTS:
+            tensors[f"{kind}.{names[place]}"] = moments[kind]
+    return tensors
+
+
+def _load_moving(
+    tensors: Mapping[str, Tensor], weights: Mapping[str, Parameter], optimizer: Optimizer
+) -> None:
     moments: dict[int, dict[str, Tensor]] = {}
-    for place, (name, weight) in enumerate(model.trained().items()):
+    for place, (name, weight) in enumerate(weights.items()):
         weight.data.copy_(tensors[f"weight.{name}"])
         if f"step.{name}" in tensors:
             moments[place] = {kind: tensors[f"{kind}.{name}"] for kind in MOMENTS}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-    prefix = "reference."
-    reference = {name[len(prefix) :]: each for name, each in tensors.items() if name.startswith(prefix)}
-    if reference:
-        model.keep_reference(reference)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: each for name, each in tensors.items() if name.startswith(prefix)}

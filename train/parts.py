@@ -10,6 +10,7 @@ from torch import Tensor
 
 from train.batch import Group
 from train.codec import Codec
+from train.critic import HiddenModel
 from train.domains.base import Domain
 from train.learner import TrainedModel
 from train.rollouts.rollout import Sampler
@@ -32,6 +33,10 @@ class ReferencedModel(TrainedModel, Protocol):
         ...
 
 
+class LearningModel(ReferencedModel, HiddenModel, Protocol):
+    """All that a run asks of a policy."""
+
+
 class UpdatedSampler(Sampler, Protocol):
     """A sampler that can be told of new weights."""
 
@@ -44,7 +49,7 @@ class UpdatedSampler(Sampler, Protocol):
 class Parts:
     """What a run is made of."""
 
-    model: ReferencedModel
+    model: LearningModel
     sampler: UpdatedSampler
     codec: Codec
     domains: Mapping[str, Domain]

@@ -51,6 +51,7 @@ def _plain_group(group: Group) -> dict[str, Any]:
                 ],
                 "advantages": credit.advantages,
                 "ce_weights": credit.ce_weights,
+                "reward": credit.reward,
             }
             for credit in group.credits
         ],
@@ -64,6 +65,7 @@ def _group_of(plain: Mapping[str, Any]) -> Group:
             Rollout((prompt, *(_span_of(*span) for span in credit["spans"])), StopReason(credit["stop"])),
             tuple(credit["advantages"]),
             tuple(credit["ce_weights"]),
+            credit["reward"],
         )
         for credit in plain["credits"]
     )

@@ -15,16 +15,18 @@ from typing import Any, Final
 
 from train import modes
 from train.advantages import DomainScale
+from train.batch import Group
 from train.checkpointing import Checkpoint, load_latest, save
 from train.collector import Collected, Collector
 from train.conflict import ConflictProbe
+from train.critic import Critic
 from train.curriculum import Curriculum, Draw
 from train.demonstrations import demonstrations
 from train.domains.base import Item, Verdict
 from train.entropy import EntropyBand
 from train.evaluate import Evaluation, evaluate, held_out
 from train.learner import Learner, LearnerConfig, StepReport
-from train.learner_state import learner_tensors, load_learner
+from train.learner_state import critic_tensors, learner_tensors, load_critic, load_learner
 from train.losses import Clip
 from train.mode_scores import ModeScores, score_modes
 from train.parts import Parts
@@ -134,7 +136,19 @@ class Trainer:
             seed=seed_of(recipe.seed, phase.value),
         )
         self._scale = DomainScale() if rl.is_scaled_by_domain else None
-        self._collector = Collector(recipe, self._parts, self.curriculum, self._scale)
+        self.critic = (
+            Critic(
+                self._parts.model,
+                rl.critic,
+                micro_batch_tokens=recipe.micro_batch_tokens,
+                seed=seed_of(recipe.seed, "critic"),
+            )
+            if rl.critic is not None and phase is Phase.RL
+            else None
+        )
+        self._collector = Collector(
+            recipe, self._parts, self.curriculum, self._scale if self.critic is None else None
+        )
         if rl.reference_weight and phase is Phase.RL:
             self._parts.model.keep_reference()
         self.learner = Learner(
@@ -144,7 +158,7 @@ class Trainer:
                 clip=Clip(low=rl.clip_low, high=rl.clip_high),
                 learning_rate=node.learning_rate,
                 num_warmup_steps=node.num_warmup_steps,
-                num_steps=node.num_steps,
+                num_steps=node.num_steps - (rl.critic.num_warmup_steps if self.critic and rl.critic else 0),
                 reference_weight=rl.reference_weight if phase is Phase.RL else 0.0,
                 micro_batch_tokens=recipe.micro_batch_tokens,
                 max_tokens=max(domain.max_answer_tokens or 64 for domain in recipe.domains),
@@ -218,8 +232,17 @@ class Trainer:
                 f"all rollouts are {found.staleness} policy versions old and rl.max_staleness is {most}; "
                 "see that new weights reach the sampler, or raise the bound"
             )
-        metrics = self._learned(self.learner.step(found.groups))
+        if self.critic is None:
+            metrics = self._learned(self.learner.step(found.groups))
+        else:
+            metrics = self._learn_with(self.critic, found.groups)
         return {**metrics, "num_stale": found.num_refused, "staleness": found.staleness}
+
+    def _learn_with(self, critic: Critic, groups: Sequence[Group]) -> dict[str, Any]:
+        """As the critic sees the groups; while it learns alone the policy stays as it is."""
+        appraised = critic.step(groups, self._scale)
+        learned = {} if appraised.is_warming_up else self._learned(self.learner.step(appraised.groups))
+        return {**learned, **appraised.metrics}
 
     def _observe(self, draws: Sequence[Draw], verdicts: Sequence[Sequence[Verdict]]) -> None:
         for draw, told in zip(draws, verdicts, strict=True):
@@ -309,6 +332,8 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint of this moment."""
         tensors = learner_tensors(self._parts.model, self.learner.optimizer)
+        if self.critic is not None:
+            tensors |= critic_tensors(self.critic)
         save(self._run.checkpoints, Checkpoint(sum(self.num_done.values()), tensors, self._state()))
 
     def _state(self) -> dict[str, Any]:
@@ -324,6 +349,7 @@ class Trainer:
             "scale": None if self._scale is None else self._scale.plain(),
             "entropy": None if self._band is None else self._band.plain(),
             "conflict": None if self.conflict is None else self.conflict.plain(),
+            "critic": None if self.critic is None else self.critic.plain(),
         }
 
     def _resume(self) -> None:
@@ -347,5 +373,8 @@ class Trainer:
             self._band.restore(state["entropy"])
         if self.conflict is not None:
             self.conflict.restore(state["conflict"])
+        if self.critic is not None:
+            self.critic.restore(state["critic"])
+            load_critic(found.tensors, self.critic)
         load_learner(found.tensors, self._parts.model, self.learner.optimizer)
         self._parts.sampler.update(self._policy_version)

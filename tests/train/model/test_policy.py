@@ -89,6 +89,20 @@ def test_a_reference_stays_while_the_policy_moves() -> None:
     torch.testing.assert_close(policy.reference(groups()), after, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("num_layers", [None, 1])
+def test_hidden_states_are_what_predicts(num_layers: int | None) -> None:
+    """One for each token behind the prompts, in order, without gradient: the output matrix predicts the token by it."""
+    model = tiny_llama()
+    train_all(model) if num_layers is None else train_top_layers(model, num_layers)
+    policy = LlamaPolicy(model)
+    hidden = policy.hidden(groups())
+    assert hidden.shape == (10, policy.hidden_size)
+    assert not hidden.requires_grad
+    tokens = torch.tensor([token for answers in ANSWERS for answer in answers for token in answer])
+    said = model.logits(hidden).log_softmax(-1).gather(-1, tokens[:, None])[:, 0]
+    torch.testing.assert_close(said, alone(model, 1.0)[0], rtol=0, atol=1e-12)
+
+
 def test_adapters_alone_move() -> None:
     """With adapters nothing else has a gradient, and at the start they change nothing."""
     model = tiny_llama()
