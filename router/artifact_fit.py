@@ -16,10 +16,12 @@ import numpy as np
 
 from router.artifact_header import ArtifactHeader
 from router.encoding import ENCODING_VERSION, feature_names
-from router.fit import FitConfig, FitRefusedError, Prepared, deal_domains, fit, has_domains
+from router.fit import deal_domains, fit, has_domains
+from router.fit_config import FitConfig, FitRefusedError
 from router.fitted import UNKNOWN_WORDS, FittedModel
 from router.held_out import HeldOut, hold_out
 from router.histogram import Reference, reference
+from router.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

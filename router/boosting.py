@@ -64,6 +64,8 @@ def fit_trees(
     offsets: Floats,
     config: BoostConfig,
     generator: np.random.Generator,
+    *,
+    counts: Floats | None = None,
 ) -> Trees:
     """Trees whose sum, added to `offsets`, is the log odds of success.
 
@@ -73,18 +75,19 @@ def fit_trees(
         offsets: log odds that are there already.
         config: how.
         generator: draws the features and outcomes that each tree sees.
+        counts: how often each request counts, which may be less than once; once where absent.
     """
     edges = [np.unique(np.quantile(column, np.arange(1, NUM_BINS) / NUM_BINS)) for column in x.T]
     binned = np.stack(
         [np.searchsorted(each, column, side="left") for each, column in zip(edges, x.T, strict=True)]
     )
-    scores = offsets.copy()
+    scores, counts = offsets.copy(), np.ones(len(x)) if counts is None else counts
     features = np.zeros((config.num_trees, DEPTH), dtype=np.int64)
     thresholds = np.zeros((config.num_trees, DEPTH), dtype=np.float32)
     leaves = np.zeros((config.num_trees, 2**DEPTH), dtype=np.float32)
     for tree in range(config.num_trees):
         p = 1 / (1 + np.exp(-scores))
-        gradients, curvatures = successes - p, p * (1 - p)
+        gradients, curvatures = counts * (successes - p), counts * p * (1 - p)
         seen = generator.random(len(scores)) < config.row_share
         places = np.zeros(len(scores), dtype=np.int64)
         for level in range(DEPTH):

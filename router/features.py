@@ -14,10 +14,10 @@ from math import log2
 
 from router.request import RequestView
 
-STRUCTURE_VERSION = "structure-2"
+STRUCTURE_VERSION = "structure-3"
 """Changes with any change to what a feature means."""
 
-MAX_READ_CHARS = 8000
+MAX_READ_CHARS = 2000
 """Of a longer text, the first and the last half of this many characters are read."""
 
 
@@ -77,11 +77,16 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LETTERS = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
 _NO_DIGITS = bytes(code for code in range(256) if not chr(code).isdigit() or code > 127)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-# Runs of white space are bounded or end at the line, so that no text makes a pattern look at it twice.
-_MATHS = re.compile(r"[=^∑∫√≠≤≥×÷±∞∂∈∀∃]|\\[a-z]+|\d ?[+*/<>-] ?[\dx(]")
+# Runs of white space are bounded or end at the line, so that no text makes a pattern look at it twice. Each pattern
+# begins with a character or one of a set, so that `re` skips to where it can match.
+_MATHS_SIGN = re.compile(r"[=^∑∫√≠≤≥×÷±∞∂∈∀∃]")
+_MATHS_COMMAND = re.compile(r"\\[a-z]+")
+_ARITHMETIC = re.compile(r"\d ?[+*/<>-] ?[\dx(]")
 _CALL = re.compile(r"\w\(\)")
 CODE_WORDS = _vocabulary("def class import from func fn public private return select #include")
-_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\(?[0-9a-z][.)])[ \t]", re.MULTILINE)
+_STATEMENT_BEGINS = re.compile(rf"\n[^\S\n]*(?:{'|'.join(sorted(CODE_WORDS))})(?![^\s])")
+_STATEMENT_ENDS = re.compile(r"[{};][^\S\n]*(?=\n)")
+_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\(?[0-9a-z][.)])[ \t]")
 _LATIN_END = "\u024f"
 
 
@@ -118,7 +123,7 @@ def structure(view: RequestView, reading: Reading | None = None) -> dict[str, fl
         "reasoning": float(len(vocabulary & REASONING)),
         "explaining": float(len(vocabulary & EXPLAINING)),
         "constraints": log2(1 + len(vocabulary & CONSTRAINING)),
-        "steps": log2(1 + len(vocabulary & SEQUENCING) + len(_ITEM.findall(text))),
+        "steps": log2(1 + len(vocabulary & SEQUENCING) + len(_ITEM.findall(f"\n{text}"))),
         "numbers": log2(max(1, len(set(_NUMBER.findall(text))) if reading.has_digits else 0)),
         "maths": log2(max(1, _num_maths_marks(reading))),
         "code": log2(1 + _num_code_marks(text)),
@@ -142,16 +147,15 @@ def asks_for_length(view: RequestView, reading: Reading | None = None) -> float:
 
 def _num_maths_marks(reading: Reading) -> int:
     text = reading.text
-    can_match = reading.has_digits or not text.isascii() or "=" in text or "^" in text or "\\" in text
-    return len(_MATHS.findall(text)) if can_match else 0
+    num_signs = text.count("=") + text.count("^") if text.isascii() else len(_MATHS_SIGN.findall(text))
+    num_sums = len(_ARITHMETIC.findall(text)) if reading.has_digits else 0
+    return num_signs + num_sums + len(_MATHS_COMMAND.findall(text))
 
 
 def _num_code_marks(text: str) -> int:
     """Fences, arrows and empty calls, and lines that end or begin as a statement does."""
-    lines = [line.strip() for line in text.split("\n")]
-    num_statements = sum(
-        line.endswith(("{", "}", ";")) + (line.partition(" ")[0] in CODE_WORDS) for line in lines if line
-    )
+    lined = f"\n{text}\n"
+    num_statements = len(_STATEMENT_BEGINS.findall(lined)) + len(_STATEMENT_ENDS.findall(lined))
     num_calls = len(_CALL.findall(text)) if "()" in text else 0
     return text.count("```") + text.count("=>") + num_calls + num_statements
 

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from router.artifact_header import ArmFigures
 from router.calibration import brier_score, calibration_noise, expected_calibration_error
-from router.fit import FitConfig, Prepared, held_out_models
+from router.fit import held_out_models
+from router.fit_config import FitConfig
 from router.outcome_table import OutcomeTable
+from router.prepared import Prepared
 from router.ranking import auc, routing_curves
 
 Floats = NDArray[np.float64]

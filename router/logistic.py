@@ -67,20 +67,24 @@ def stack_rows(rows: Sequence[Row]) -> Rows:
     )
 
 
-def fit_logistic(rows: Rows, targets: Floats, *, penalty: float, max_steps: int = 80) -> tuple[Floats, float]:
-    """Weights, over `rows.names`, and intercept that minimise Σ cross-entropy + penalty/2 · |weights|².
+def fit_logistic(
+    rows: Rows, targets: Floats, *, penalty: float, counts: Floats | None = None, max_steps: int = 80
+) -> tuple[Floats, float]:
+    """Weights, over `rows.names`, and intercept that minimise Σ count · cross-entropy + penalty/2 · |weights|².
 
-    `targets` lie in [0, 1] and are neither all 0 nor all 1; the intercept is not penalised.
+    `targets` lie in [0, 1] and are neither all 0 nor all 1; a row counts as often as `counts` says, which may be less
+    than once; once where that is absent. The intercept is not penalised.
     """
+    times = np.ones(len(targets)) if counts is None else counts
 
     def loss(point: Floats) -> tuple[float, Floats]:
         scores = rows.dot(point[:-1]) + point[-1]
-        residuals = sigmoid(scores) - targets
-        entropy = float(np.sum(np.logaddexp(0.0, scores) - targets * scores))
+        residuals = times * (sigmoid(scores) - targets)
+        entropy = float(np.sum(times * (np.logaddexp(0.0, scores) - targets * scores)))
         gradient = np.append(rows.transposed_dot(residuals) + penalty * point[:-1], residuals.sum())
         return entropy + penalty / 2 * _dot(point[:-1], point[:-1]), gradient
 
-    share = targets.mean()
+    share = np.average(targets, weights=times)
     start = np.append(np.zeros(len(rows.names)), np.log(share / (1 - share)))
     best = minimize(loss, start, max_steps=max_steps)
     return best[:-1], float(best[-1])

@@ -18,7 +18,7 @@ NGRAMS_VERSION: Final = "ngrams-1"
 """Changes with any change to what a bucket means."""
 
 NUM_BUCKETS: Final = 2**18
-"""Of words and of characters, each."""
+"""Of words and of characters, each; a power of 2."""
 MAX_WORDS: Final = 3
 """The longest run of words that is a bucket of its own."""
 NUM_CHARACTERS: Final = 6
@@ -52,7 +52,9 @@ def character_buckets(scan: Scan) -> Buckets:
 
 def _count(hashes: NDArray[np.uint64]) -> Buckets:
     mixed = (hashes ^ (hashes >> np.uint64(32))) * _MIX
-    buckets = np.sort((mixed >> np.uint64(40)).astype(np.uint32) % np.uint32(NUM_BUCKETS))
-    firsts = np.flatnonzero(np.diff(buckets, prepend=np.uint32(NUM_BUCKETS)))
-    counts = np.diff(firsts, append=len(buckets)).astype(np.float32)
-    return Buckets(buckets[firsts], counts)
+    buckets = (mixed >> np.uint64(40)).astype(np.uint32) & np.uint32(NUM_BUCKETS - 1)
+    buckets.sort()
+    is_first = np.ones(len(buckets), dtype=np.bool_)
+    np.not_equal(buckets[1:], buckets[:-1], out=is_first[1:])
+    edges = np.append(np.flatnonzero(is_first), len(buckets))
+    return Buckets(buckets[edges[:-1]], (edges[1:] - edges[:-1]).astype(np.float32))

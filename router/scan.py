@@ -13,6 +13,8 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
+MAX_BYTES: Final = 3000
+"""Of a text with more, which is one beyond ASCII, the first and the last half of this many are looked at."""
 BLANK: Final = ord(" ")
 _BASE: Final = 0x9E3779B97F4A7C15
 """Odd, so that it has an inverse modulo 2⁶⁴: the hash of any slice comes from two prefix sums (Rabin–Karp)."""
@@ -51,9 +53,13 @@ class Scan:
 def scan(text: str) -> Scan:
     """Look at the bytes of `text`."""
     # A lone surrogate, which a JSON escape can bring, has no bytes: it counts as a question mark.
-    data = np.frombuffer(text.encode("utf-8", errors="replace").translate(_ZERO_DIGITS), dtype=np.uint8)
+    encoded = text.encode("utf-8", errors="replace").translate(_ZERO_DIGITS)
+    if len(encoded) > MAX_BYTES:
+        encoded = encoded[: MAX_BYTES // 2] + b"\n" + encoded[-MAX_BYTES // 2 :]
+    data = np.frombuffer(encoded, dtype=np.uint8)
     line = _on_one_line(data)
-    edges = np.flatnonzero(np.diff(_IS_WORD[line]))
+    is_word = _IS_WORD[line]
+    edges = np.flatnonzero(is_word[1:] != is_word[:-1])
     prefix = np.zeros(len(line) + 1, np.uint64)
     np.cumsum((line + np.uint64(1)) * _powers(_BASE, _rounded(len(line)))[: len(line)], out=prefix[1:])
     return Scan(data, line, edges[0::2] + 1, edges[1::2] + 1, prefix)

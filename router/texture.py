@@ -89,8 +89,8 @@ def texture(reading: Reading, scan: Scan) -> dict[str, float]:
 
 def _line_lengths(data: Bytes) -> Places:
     """Bytes in each line that is not empty."""
-    breaks = np.flatnonzero(data == ord("\n"))
-    lengths = np.diff(breaks, prepend=-1, append=len(data)) - 1
+    breaks = np.concatenate(((-1,), np.flatnonzero(data == ord("\n")), (len(data),)))
+    lengths = breaks[1:] - breaks[:-1] - 1
     return lengths[lengths > 0]
 
 

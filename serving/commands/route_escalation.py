@@ -18,9 +18,11 @@ from router.escalation_fit import NUM_TOKENS, Trials, fit_pair
 from router.escalation_outcomes import pairs_of
 from router.escalation_play import Answers
 from router.escalation_report import EscalationReport, escalation_report
-from router.fit import LEAST_PROMPTS, FitConfig, FitRefusedError, deal, predict_held_out, prepare
+from router.fit import deal, predict_held_out
+from router.fit_config import LEAST_PROMPTS, FitConfig, FitRefusedError
 from router.offer import Metric
 from router.outcome_table import table_of
+from router.prepared import prepare
 from serving.bringup.progress import ConsoleReport
 from serving.commands.outcomes_file import OutcomesFileError, read_outcomes
 from serving.commands.route_escalation_views import print_reports

@@ -15,12 +15,13 @@ from router.artifact import from_bytes
 from router.artifact_header import ArtifactError
 from router.encoding import Embedder
 from router.evaluate import NothingToJudgeError
-from router.fit import FitConfig, FitRefusedError, prepare
+from router.fit_config import FitConfig, FitRefusedError
 from router.fitted import FittedModel
 from router.outcome_table import OutcomeTable
+from router.prepared import prepare
 from serving.bringup.progress import ConsoleReport
 from serving.commands.outcomes_file import OutcomesFileError
-from serving.commands.route_evaluate_data import Tables, read_tables
+from serving.commands.outcomes_source import Tables, read_tables
 from serving.commands.route_evaluate_gate import BoundError, check, verdicts
 from serving.commands.route_evaluate_options import NO_EMBEDDING, parser
 from serving.commands.route_evaluate_plots import MissingLibraryError, require_matplotlib

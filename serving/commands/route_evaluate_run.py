@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from router.arms import Arm, Capabilities, Price
 from router.duplicates import duplicate_groups
 from router.evaluate import NothingToJudgeError, Report, evaluate
-from router.fit import FitConfig, Prepared, fit, held_out_models, prepare
+from router.fit import fit, held_out_models
+from router.fit_config import FitConfig
 from router.fitted import FittedModel
 from router.outcome_table import OutcomeTable
+from router.prepared import Prepared, prepare
 from router.robustness import RobustnessReport, rewritten_probabilities, robustness
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,9 @@ from rich.console import Console
 from router.artifact import to_bytes
 from router.artifact_fit import Origin, fit_artifact, num_steps
 from router.artifact_header import ArtifactError, ArtifactHeader
-from router.fit import FitConfig, FitRefusedError, prepare
+from router.fit_config import FitConfig, FitRefusedError
 from router.outcome_table import OutcomeTable
+from router.prepared import prepare
 from serving.bringup.progress import ConsoleReport
 from serving.bringup.router_release import LICENCE, describe_router, publish_router
 from serving.commands.options import settings_from

@@ -14,8 +14,8 @@ import pytest
 
 import serving.commands.route_escalation as command
 from router.first_tokens import FirstTokens
-from router.fit import Prepared
 from router.outcomes import OutcomeRow, as_members
+from router.prepared import Prepared
 from serving.escalation_file import load_escalation
 from serving.escalation_settings import EscalationSettings
 from serving.settings_sources import SettingsError

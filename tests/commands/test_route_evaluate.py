@@ -16,12 +16,14 @@ import pytest
 from router.artifact import to_bytes
 from router.artifact_header import ArtifactHeader
 from router.boosting import BoostConfig
-from router.fit import FitConfig, fit, prepare
+from router.fit import fit
+from router.fit_config import FitConfig
 from router.outcome_table import table_of_routellm
 from router.outcomes import OutcomeRow, as_members
+from router.prepared import prepare
 from serving.commands import route_evaluate, route_evaluate_plots
+from serving.commands.outcomes_source import read_tables
 from serving.commands.route_evaluate import main
-from serving.commands.route_evaluate_data import read_tables
 from serving.commands.route_evaluate_gate import BoundError, parse_bounds
 
 EASY, HARD = "sunny garden apple chair friend walk", "tensor lemma entropy quasar kernel axiom"

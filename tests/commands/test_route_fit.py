@@ -152,7 +152,7 @@ def test_public_outcomes_by_set(run: Run, tmp_path: Path) -> None:
         (rows(220, success=True), (), "has only 0 failures among 220 outcomes"),
         (rows(220), ("--arms", "fast,other"), "no outcomes of arm 'other'; there are fast, full"),
         ([], (), "no outcomes in it"),
-        ([{"prompt": "x"}], (), "no outcome: no 'prompt_id'"),
+        ([{"prompt": "x"}], (), "its first line is no outcome"),
         (rows(220), ("--set", "gsm8k"), "collected outcomes are in no sets"),
         (rows(2) + rows(2, model="b"), (), "the answers of fast come from several models (b, fast-model)"),
         (rows(220), ("--embedding", "wordllama"), "pip install 'tierwise[router-fit]'"),

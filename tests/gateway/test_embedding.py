@@ -14,8 +14,9 @@ from router.artifact_fit import Origin, fit_artifact
 from router.artifact_header import ArtifactError
 from router.boosting import BoostConfig
 from router.encoding import MAX_EMBEDDED_CHARS, encode
-from router.fit import FitConfig, prepare
+from router.fit_config import FitConfig
 from router.outcome_table import OutcomeTable, view_of
+from router.prepared import prepare
 from serving.gateway.embedding import EmbeddingError, find_embedder, load_embedding
 
 WIDTH = 4

@@ -14,10 +14,12 @@ from router.artifact import from_bytes, to_bytes
 from router.artifact_header import ArmFigures, ArtifactError, ArtifactHeader
 from router.boosting import BoostConfig
 from router.encoding import ENCODING_VERSION
-from router.fit import FitConfig, fit, prepare
+from router.fit import fit
+from router.fit_config import FitConfig
 from router.fitted import FittedModel
 from router.histogram import reference
 from router.outcome_table import OutcomeTable, view_of
+from router.prepared import prepare
 
 HEADER = ArtifactHeader(
     version="router-7",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,22 @@ def test_one_step_by_hand() -> None:
     trees = fit_trees(x, y, np.zeros(40), config, np.random.default_rng(0))
     assert trees(x[0]) == pytest.approx(-0.1 * 10 / (5 + 3))
     assert trees(x[-1]) == pytest.approx(0.1 * 10 / (5 + 3))
+
+
+def test_counts_scale_gradients_and_curvatures() -> None:
+    """Everything counted twice, under twice the penalty, is the same trees."""
+    x, y = exclusive_or(300, 5)
+    once = fit_trees(x, y, np.zeros(300), CONFIG, np.random.default_rng(0))
+    twice = fit_trees(
+        x,
+        y,
+        np.zeros(300),
+        replace(CONFIG, penalty=2 * CONFIG.penalty),
+        np.random.default_rng(0),
+        counts=np.full(300, 2.0),
+    )
+    assert np.array_equal(once.features, twice.features)
+    assert twice.leaves == pytest.approx(once.leaves, abs=1e-6)
 
 
 def test_staged_sums_are_the_trees_one_after_the_other() -> None:

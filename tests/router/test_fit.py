@@ -10,20 +10,14 @@ import pytest
 from router.arms import Arm, Capabilities, Price
 from router.boosting import BoostConfig
 from router.calibration import expected_calibration_error
-from router.fit import (
-    LEAST_PROMPTS,
-    FitConfig,
-    FitRefusedError,
-    Prepared,
-    deal,
-    fit,
-    mixed_with_domain,
-    predict_held_out,
-    prepare,
-)
+from router.encoding import encode
+from router.fit import deal, fit, predict_held_out
+from router.fit_config import LEAST_PROMPTS, FitConfig, FitRefusedError
 from router.fitted import FittedModel, UnfittedArmError
 from router.outcome_table import OutcomeTable, view_of
+from router.prepared import Prepared, prepare
 from router.ranking import auc
+from router.robustness import REWRITINGS
 
 EASY = "name colour animal city river song fruit friend morning holiday".split()  # noqa: SIM905 (reads better)
 HARD = "prove integral matrix eigenvalue theorem compute modulo lemma divisible inequality".split()  # noqa: SIM905
@@ -186,7 +180,14 @@ def test_one_class_only(prepared: Prepared, value: float, kind: str) -> None:
         fit(replace(prepared, table=replace(TABLE, successes=successes)), CONFIG, version="x")
 
 
-def test_mixing_by_hand() -> None:
-    """Half of a domain's mean: (1 + 5·0.5) / (1 + 5) for the lone success, (1 + 5·0.5) / (3 + 5) for one of three."""
-    mixed = mixed_with_domain(np.array([1.0, 1.0, 0.0, 0.0]), np.array(["a", "b", "b", "b"]), share=0.5)
-    assert mixed.tolist() == pytest.approx([0.5 + 3.5 / 12, 0.5 + 3.5 / 16, 3.5 / 16, 3.5 / 16])
+def test_manners_say_nothing_of_the_task(prepared: Prepared) -> None:
+    """A model that was fitted on copies changes its mind less where a prompt is wrapped in words it has not seen."""
+    wrap = REWRITINGS["both"]
+    encoded = [encode(view_of(*wrap(prompt))) for prompt in TABLE.prompts[::9]]
+    moved = []
+    for num_copies in (0, 3):
+        fitted = fit(prepared, replace(CONFIG, num_copies=num_copies), version="copies")
+        plain = np.array([fitted.probabilities(prepared.encoded[place]) for place in range(0, 900, 9)])
+        wrapped = np.array([fitted.probabilities(each) for each in encoded])
+        moved.append(float(np.abs(wrapped - plain).mean()))
+    assert moved[1] < 0.7 * moved[0]

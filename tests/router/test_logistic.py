@@ -38,6 +38,26 @@ def test_equals_newton() -> None:
     assert np.append(weights, intercept) == pytest.approx(newton(matrix, targets, 0.7), abs=5e-3)
 
 
+def test_a_row_that_counts_twice_is_there_twice() -> None:
+    """Counts say how often a row is there, and a half twice is once."""
+    generator = np.random.default_rng(3)
+    matrix, targets = generator.normal(size=(40, 3)), generator.integers(0, 2, 40).astype(float)
+    counts = generator.integers(1, 4, 40)
+    counted = fit_logistic(
+        stack_rows(dense_rows(matrix)), targets, counts=counts.astype(float), penalty=0.7, max_steps=500
+    )
+    halves = np.repeat(matrix, 2 * counts, axis=0)
+    repeated = fit_logistic(
+        stack_rows(dense_rows(halves)),
+        np.repeat(targets, 2 * counts),
+        counts=np.full(len(halves), 0.5),
+        penalty=0.7,
+        max_steps=500,
+    )
+    assert counted[0] == pytest.approx(repeated[0], abs=1e-3)
+    assert counted[1] == pytest.approx(repeated[1], abs=1e-3)
+
+
 def test_without_columns_it_is_the_share() -> None:
     """Rows that hold nothing leave the intercept, which is the log odds of the share."""
     empty = Row(np.array([], dtype=np.int64), np.array([], dtype=np.float32))

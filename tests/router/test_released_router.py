@@ -14,9 +14,11 @@ from router.arms import Arm, Capabilities, Price
 from router.artifact import from_bytes, to_bytes
 from router.artifact_header import ArtifactHeader
 from router.encoding import feature_names
-from router.fit import FitConfig, fit, prepare
+from router.fit import fit
+from router.fit_config import FitConfig
 from router.fitted import UNKNOWN_WORDS, FittedModel
 from router.outcome_table import OutcomeTable, view_of
+from router.prepared import prepare
 from router.prompts import DOMAINS
 from serving.commands.outcomes_source import RELEASED, read_table
 

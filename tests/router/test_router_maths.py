@@ -18,11 +18,14 @@ from router.doubt import MAX_SHARE, SAVED_REQUESTS
 from router.drift import DriftConfig
 from router.duplicates import LEAST_SIMILARITY, NUM_BANDS, ROWS_PER_BAND
 from router.encoding import FEATURE_WEIGHT, MAX_DEVIATIONS
+from router.features import MAX_READ_CHARS
+from router.fit_config import FitConfig
 from router.histogram import MIN_SHARE
 from router.ngrams import NUM_BUCKETS, NUM_CHARACTERS
 from router.offer import Metric
 from router.outcome_test import STAKES
 from router.recalibration import MANY_OUTCOMES, MAX_OUTCOMES, MIN_OUTCOMES, PRIOR_OUTCOMES
+from router.scan import MAX_BYTES
 from router.session import HALF_LIFE_S, KEPT_PER_TURN, MIN_WEIGHT
 from router.support import MIN_SUPPORTING
 from router.traffic import FAST_S, MAX_RATIO, PRIOR_REQUESTS, SLOW_S
@@ -48,6 +51,10 @@ BUDGET, DRIFT, BOOSTING = BudgetConfig(metric=Metric.FULL_SHARE, target=0.3), Dr
         f"|Δ ln λ| ≤ {BUDGET.max_log_step_per_s} a second",
         f"`min({MAX_SHARE * SAVED_REQUESTS:g}·B, left + B/{1 / MAX_SHARE:g})`",
         f"λ/{CONSERVATIVE_ALLOWANCE}",
+        f"first and last {MAX_READ_CHARS // 2:,} characters",
+        f"last {MAX_BYTES // 2:,} bytes",
+        f"beside {FitConfig().num_copies} copies",
+        f"at most {FitConfig().max_copies:,} altogether",
         f"held to ±{MAX_DEVIATIONS:g}, times {FEATURE_WEIGHT}",
         f"runs of {NUM_CHARACTERS} bytes",
         f"similarity ≥ {LEAST_SIMILARITY}",
