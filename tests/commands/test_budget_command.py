@@ -52,15 +52,16 @@ async def test_show(tmp_path: Path, capsys: Capture) -> None:
         assert "λ" in shown
         assert "per request of the strongest tier" in shown
         assert "not known yet" in shown
-        for _ in range(3):
-            await gateway.chat({"model": "full"})
-            await gateway.chat({"model": "auto"})
+        answers = [await gateway.chat({"model": model}) for model in ("full", "auto") * 3]
+        is_full = [answer.headers["x-tierwise-tier"] == "full" for answer in answers]
         gateway.budget.tick()
         assert await run(gateway, "show") == 0
         shown = capsys.readouterr().out
         assert "! no λ takes as little as the target" in shown
         assert await run(gateway, "show", "--json") == 0
-        assert json.loads(capsys.readouterr().out)["state"]["realised"] == 1.0
+        realised = json.loads(capsys.readouterr().out)["state"]["realised"]
+        assert realised == pytest.approx(sum(is_full) / len(is_full), abs=0.01)
+        assert realised > 0.3
 
 
 @pytest.mark.usefixtures("admin")
