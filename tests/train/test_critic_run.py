@@ -12,8 +12,12 @@ import torch
 from tests.train.test_trainer import small, timeless, train
 from train.checkpointing import load_latest
 from train.domains.base import Item, Verdict
+from train.domains.catalog import get
+from train.parts import Parts
+from train.policy import build_policy
 from train.recipe import Recipe
-from train.run_directory import read_metrics
+from train.run_directory import RunDirectory, read_metrics
+from train.trainer import Phase, Trainer
 from train.transcript import Transcript
 
 
@@ -55,12 +59,46 @@ def test_interrupted_run_is_the_same_run(
 ) -> None:
     """While the critic learns alone, at the end of that, and after: policy, head, moments and metrics are equal to the
     bit."""
-    recipe = with_critic()
-    go(recipe, tmp_path / "cut", stop_after=stop_after)
-    resumed = go(recipe, tmp_path / "cut", is_resumed=True)
-    assert all(torch.equal(weight, resumed[name]) for name, weight in whole[1].items())
-    assert timeless(read_metrics(whole[0])) == timeless(read_metrics(tmp_path / "cut"))
-    kept, found = (load_latest(path / "checkpoints") for path in (whole[0], tmp_path / "cut"))
+    go(with_critic(), tmp_path / "cut", stop_after=stop_after)
+    resumed = go(with_critic(), tmp_path / "cut", is_resumed=True)
+    check_same(whole, tmp_path / "cut", resumed)
+
+
+def test_rollouts_that_wait_keep_their_rewards(
+    tmp_path: Path, whole: tuple[Path, dict[str, torch.Tensor]]
+) -> None:
+    """Stopped between a step's rollouts and what is learned of them, the critic alone and not: the same run again."""
+    for number in (1, 2):
+        collect_and_stop(with_critic(), tmp_path / "cut", number)
+        found = load_latest(tmp_path / "cut" / "checkpoints")
+        assert found is not None
+        assert found.state["pending"] is not None
+    resumed = go(with_critic(), tmp_path / "cut", is_resumed=True)
+    check_same(whole, tmp_path / "cut", resumed)
+
+
+def collect_and_stop(recipe: Recipe, path: Path, number: int) -> None:
+    """Run, or go on, until the rollouts of this step of reinforcement are there, and no further."""
+    policy = build_policy(recipe, Path, num_slots=16)
+    domains = {domain.name: get(domain.name) for domain in recipe.domains}
+    parts = Parts(policy.model, policy.sampler, policy.codec, domains, Judge())  # type: ignore[arg-type]
+    with RunDirectory(path, recipe, is_resumed=number > 1) as run:
+        trainer = Trainer(
+            recipe,
+            parts,
+            run,
+            is_stopping=lambda: trainer.num_done[Phase.RL] == number and trainer._pending is not None,
+        )
+        assert not trainer.run(is_resumed=number > 1)
+
+
+def check_same(
+    whole: tuple[Path, dict[str, torch.Tensor]], path: Path, weights: dict[str, torch.Tensor]
+) -> None:
+    """Weights, metrics, head, moments and scale are those of the whole run."""
+    assert all(torch.equal(weight, weights[name]) for name, weight in whole[1].items())
+    assert timeless(read_metrics(whole[0])) == timeless(read_metrics(path))
+    kept, found = (load_latest(each / "checkpoints") for each in (whole[0], path))
     assert kept is not None
     assert found is not None
     assert kept.state["critic"] == found.state["critic"]
