@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import torch
+from torch import Tensor
 
 from train.codec import CharacterCodec, ChatCodec, Codec
+from train.model.linear import FloatLinear, Int8Linear, LinearMap
 from train.model.llama import Llama
 from train.model.lora import add_lora
 from train.model.policy import LlamaPolicy
@@ -18,6 +21,10 @@ from train.model.weights import load_llama
 from train.recipe import AdaptSettings, Recipe, ScratchSettings
 from train.rollouts.in_process import InProcessSampler
 from train.seeds import seed_of
+
+NUM_SLOTS: Final = 128
+LINEAR_MAPS: Final[Mapping[str, Callable[[Tensor], LinearMap]]] = {"float": FloatLinear, "int8": Int8Linear}
+"""By `rl.sampler`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Policy:
     """The directory that it came from; None for random weights."""
 
 
-def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots: int = 64) -> Policy:
+def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots: int = NUM_SLOTS) -> Policy:
     """The policy that a run of `recipe` starts from.
 
     Args:
@@ -48,7 +55,8 @@ def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots:
         model, policy_codec = load_llama(directory), ChatCodec(directory)
     adapt(model, recipe.adapt, recipe.seed)
     policy = LlamaPolicy(model, temperature=recipe.rl.temperature)
-    return Policy(policy, InProcessSampler(model, num_slots=num_slots), policy_codec, directory)
+    sampler = InProcessSampler(model, num_slots=num_slots, make_linear=LINEAR_MAPS[recipe.rl.sampler])
+    return Policy(policy, sampler, policy_codec, directory)
 
 
 def adapt(model: Llama, settings: AdaptSettings, seed: int) -> None:

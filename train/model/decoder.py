@@ -16,6 +16,7 @@ from torch.nn import functional
 from train.model.linear import LinearMap
 from train.model.llama import Attention, Llama, Rotation
 from train.model.lora import effective_weight
+from train.model.trainable import moves
 from train.model.tree import TokenTree, grow
 
 BUCKET_TOKENS = 64
@@ -55,15 +56,25 @@ class Decoder:
     Args:
         model: read now, adapters merged.
         make_linear: `linear.FloatLinear` or `linear.Int8Linear`.
+        before: of the same model and linear maps, read earlier: layers in which nothing moves are taken from it.
     """
 
     @torch.no_grad()
-    def __init__(self, model: Llama, make_linear: Callable[[Tensor], LinearMap]) -> None:
+    def __init__(
+        self, model: Llama, make_linear: Callable[[Tensor], LinearMap], *, before: Decoder | None = None
+    ) -> None:
         self.shape = model.shape
         self._embedding = model.model.embed_tokens.weight.detach()
-        self._layers = [_read(layer, make_linear) for layer in model.model.layers]
+        self._layers = [
+            _read(layer, make_linear) if before is None or moves(layer) else before._layers[index]
+            for index, layer in enumerate(model.model.layers)
+        ]
         self._norm = model.model.norm.weight.detach().clone()
-        self.logits = make_linear(model.lm_head.weight.detach())
+        self.logits = (
+            make_linear(model.lm_head.weight.detach())
+            if before is None or moves(model.lm_head)
+            else before.logits
+        )
         """Normed hidden states (rows, E) → logits (rows, V)."""
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attention) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from train.model.llama import Llama
 
 
@@ -28,9 +30,10 @@ def first_trained_layer(model: Llama) -> int:
     """The lowest layer with a weight that moves; 0 where the embedding does, the number of layers where none does."""
     if model.model.embed_tokens.weight.requires_grad:
         return 0
-    moving = (
-        index
-        for index, layer in enumerate(model.model.layers)
-        if any(weight.requires_grad for weight in layer.parameters())
-    )
+    moving = (index for index, layer in enumerate(model.model.layers) if moves(layer))
     return next(moving, model.shape.num_layers)
+
+
+def moves(module: nn.Module) -> bool:
+    """Whether any of its weights does."""
+    return any(weight.requires_grad for weight in module.parameters())

@@ -45,7 +45,7 @@ class InProcessSampler:
     """A `rollouts.Sampler` over a model in memory.
 
     Args:
-        model: read now and at each `update`.
+        model: read now, and what moves of it at each `update`.
         num_slots: answers computed at once; fewer where `max_cache_bytes` does not hold as many.
         make_linear: how linear maps are computed: `linear.FloatLinear`, the model itself, or `linear.Int8Linear`, a
             policy close to it that is half as fast again.
@@ -73,7 +73,8 @@ class InProcessSampler:
         self._max_seconds = max_seconds
         self._max_cache_bytes = max_cache_bytes
         self._clock = clock
-        self.update(policy_version)
+        self._policy_version = policy_version
+        self._decoder = Decoder(model, make_linear)
 
     @property
     def policy_version(self) -> int:
@@ -81,9 +82,9 @@ class InProcessSampler:
         return self._policy_version
 
     def update(self, policy_version: int) -> None:
-        """Read the model's weights again."""
+        """Read the weights that move again; the others are as they were."""
         self._policy_version = policy_version
-        self._decoder = Decoder(self._model, self._make_linear)
+        self._decoder = Decoder(self._model, self._make_linear, before=self._decoder)
 
     @torch.no_grad()
     def sample(

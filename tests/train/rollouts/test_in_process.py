@@ -12,6 +12,7 @@ from train.batch import Credit, Group
 from train.model.linear import FloatLinear, Int8Linear
 from train.model.lora import adapters, add_lora
 from train.model.policy import LlamaPolicy
+from train.model.trainable import train_top_layers
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Rollout, SampleRequest, Sampling, Span, StopReason
 
@@ -169,3 +170,22 @@ def test_nothing_asked_nothing_sampled() -> None:
     sampler = InProcessSampler(tiny_llama())
     assert sampler.sample([], Sampling()) == []
     assert sampler.sample([SampleRequest((1,), ())], Sampling()) == [[]]
+
+
+@pytest.mark.parametrize("make_linear", [FloatLinear, Int8Linear])
+def test_what_does_not_move_is_read_once(make_linear: type) -> None:
+    """After an update it samples as a sampler that is made anew, though frozen layers were kept."""
+    model = tiny_llama()
+    train_top_layers(model, 1)
+    sampler = InProcessSampler(model, make_linear=make_linear)
+    first = sampler._decoder
+    with torch.no_grad():
+        for weight in model.model.layers[-1].parameters():
+            weight.mul_(1.5)
+    sampler.update(0)
+    assert sampler.sample(REQUESTS, SAMPLING) == InProcessSampler(model, make_linear=make_linear).sample(
+        REQUESTS, SAMPLING
+    )
+    kept = [one is other for one, other in zip(first._layers, sampler._decoder._layers, strict=True)]
+    assert kept == [True, True, False]
+    assert sampler._decoder.logits is first.logits

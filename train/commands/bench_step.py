@@ -1,0 +1,79 @@
+"""`tierwise train bench-step`: what a recipe's steps cost, beside what their products alone would take."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+
+ABOUT = """\
+Take steps by heart and steps of reinforcement of a recipe, and say what each stage costs in CPU seconds, and how far
+it is from its floor: operations over the rate of a float product on this machine. Samples with the model itself and in
+eight bits, and says how far each sampler's probabilities are from the learner's. Writes nothing.
+"""
+EXAMPLES = """\
+examples:
+  tierwise train bench-step r0
+  tierwise train bench-step r2 --base ./checkpoint --sft-steps 6 --rl-steps 2 --threads 1
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train bench-step argv…`. 0 done, 1 failed, 2 for wrong use."""
+    args = parser().parse_args(argv)
+    import torch
+
+    from train.checkpoints.directory import CheckpointError
+    from train.model.shape import UnsupportedModelError
+    from train.recipe import BaseSettings, RecipeError, load_recipe
+    from train.step_benchmark import measure
+
+    torch.set_num_threads(args.threads)
+    try:
+        recipe = load_recipe(args.recipe)
+        if isinstance(recipe.base, BaseSettings) and args.base is None:
+            print(
+                f"tierwise: {recipe.name} starts from {recipe.base.source}; say where it is with --base",
+                file=sys.stderr,
+            )
+            return 2
+        cost = measure(recipe, lambda _: args.base, num_sft_steps=args.sft_steps, num_rl_steps=args.rl_steps)
+    except RecipeError as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 2
+    except (CheckpointError, UnsupportedModelError) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    print(f"{recipe.name}, {args.threads} threads, float32, {cost.operations_per_s / 1e9:.0f} GFLOP/s")
+    for name, stage in cost.stages.items():
+        line = f"{name:13} {median(stage.cpu_s):7.3f} CPU s"
+        if stage.floor_s:
+            line += (
+                f", floor {median(stage.floor_s):7.3f}; {median(stage.num_tokens):.0f} tokens, "
+                f"{median(stage.num_computed):.0f} computed; each: {', '.join(f'{each:.2f}' for each in stage.cpu_s)}"
+            )
+        print(line)
+    for name, ratios in cost.ratios.items():
+        for each in ratios:
+            print(
+                f"{name:13} ratio to the learner: mean {each.mean:.4f}, largest {each.largest:.3f}, "
+                f"beyond the clip {each.clipped_share:.4f}; divergence {each.divergence:+.5f} nats a token"
+            )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The sub-verb's parser."""
+    made = argparse.ArgumentParser(
+        prog="tierwise train bench-step",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("recipe", help="a shipped recipe's name, or a .toml file")
+    made.add_argument("--base", type=Path, metavar="DIR", help="a checkpoint in Hugging Face's form")
+    made.add_argument("--sft-steps", type=int, default=6, help="that are timed; one more goes before them")
+    made.add_argument("--rl-steps", type=int, default=2)
+    made.add_argument("--threads", type=int, default=1)
+    return made
