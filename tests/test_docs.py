@@ -22,6 +22,9 @@ RUN_ELSEWHERE = {
     "tierwise bench budget": "tests/loadtests/test_budget_bench.py",
     "tierwise bench start": ".ci/run",
     "tierwise train base": "tests/train/test_base.py",
+    "tierwise train publish": "tests/train/test_publish.py",
+    "tierwise train export": "tests/train/test_publish.py",
+    "tierwise registry alias": "tests/commands/test_registry_command.py",
 }
 """Commands that take long or do not end, and the file that runs each."""
 

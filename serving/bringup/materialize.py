@@ -78,7 +78,7 @@ def materialize(
             report.say(f"{found} is damaged; making it again")
     base = base_of(store, policy)
     source = open_model(base.weights)
-    delta = open_delta(policy, source)
+    delta = open_delta(policy.manifest.format, policy.directory, heads=_heads(source))
     description = _describe(policy.manifest, base.manifest, quantization, chat_template)
     label = f"making {policy.reference} in {quantization}"
     with store.stage() as staged:
@@ -133,19 +133,24 @@ def base_of(store: Store, policy: Artifact) -> Artifact:
     return base
 
 
-def open_delta(policy: Artifact, base: SourceModel) -> WeightDelta:
-    """The difference, to be added to `base`.
+def open_delta(kind: str, directory: Path, *, heads: tuple[int, int] | None) -> WeightDelta:
+    """A difference, to be added to a base.
+
+    Args:
+        kind: one of `DELTA_FORMATS`.
+        directory: of its files.
+        heads: of the base's queries and keys; None where it is no Llama.
 
     Raises:
-        DeltaError: it is damaged.
+        DeltaError: it is damaged, or not to be added to such a base.
     """
-    if policy.manifest.format == layers_delta.FORMAT:
-        return LayersDelta(policy.directory / layers_delta.FILE_NAME)
-    num_heads = _count(base, "llama.attention.head_count")
-    if num_heads is None:
-        raise DeltaError(f"{base.path} is no Llama; adapters are merged into that family alone")
-    num_kv_heads = _count(base, "llama.attention.head_count_kv") or num_heads
-    return LoraDelta(policy.directory, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    if kind == layers_delta.FORMAT:
+        return LayersDelta(directory / layers_delta.FILE_NAME)
+    if heads is None:
+        raise DeltaError(
+            f"{directory} holds adapters; these are merged into models of the Llama family alone"
+        )
+    return LoraDelta(directory, num_heads=heads[0], num_kv_heads=heads[1])
 
 
 def _describe(policy: Manifest, base: Manifest, quantization: str, template: str | None) -> Description:
@@ -179,6 +184,7 @@ def _parent_of(policy: Manifest) -> Parent:
     raise DeltaError(f"{policy.reference} names no parent in the role `{BASE_ROLE}`; publish it again")
 
 
-def _count(base: SourceModel, key: str) -> int | None:
-    field = base.reader.get_field(key)
-    return None if field is None else int(field.contents())
+def _heads(base: SourceModel) -> tuple[int, int] | None:
+    counts = [base.reader.get_field(f"llama.attention.{name}") for name in ("head_count", "head_count_kv")]
+    queries, keys = (None if field is None else int(field.contents()) for field in counts)
+    return None if queries is None else (queries, queries if keys is None else keys)

@@ -67,7 +67,8 @@ class LayersDelta:
             raise DeltaError(
                 f"{self._path}: {name} is {shape}, the base's {weights.shape}; it is another base"
             )
-        return weights + dequantize(tensor.data, tensor.tensor_type).reshape(shape)
+        added: Weights = dequantize(tensor.data, tensor.tensor_type).reshape(shape)
+        return weights + added
 
 
 def write_layers_delta(path: Path, differences: Mapping[str, Weights], *, quantization: str) -> None:

@@ -87,19 +87,20 @@ def effective_weight(linear: nn.Module) -> Tensor:
     return linear.weight.detach()
 
 
-def save_adapter(model: Llama, directory: Path, *, base: str) -> None:
+def save_adapter(model: Llama, directory: Path, *, base: str, dtype: torch.dtype | None = None) -> None:
     """Write `adapter_model.safetensors` and `adapter_config.json` as peft does.
 
     Args:
         model: with adapters, all of one rank and scale.
         directory: exists.
         base: what the adapter belongs to, for `base_model_name_or_path`.
+        dtype: of the file; the model's where None.
     """
     found = dict(adapters(model))
     weights: dict[str, Tensor] = {}
     for name, adapter in found.items():
-        weights[f"{_PREFIX}{name}.lora_A.weight"] = adapter.lora_A.detach().contiguous()
-        weights[f"{_PREFIX}{name}.lora_B.weight"] = adapter.lora_B.detach().contiguous()
+        weights[f"{_PREFIX}{name}.lora_A.weight"] = adapter.lora_A.detach().to(dtype).contiguous()
+        weights[f"{_PREFIX}{name}.lora_B.weight"] = adapter.lora_B.detach().to(dtype).contiguous()
     save_file(weights, directory / "adapter_model.safetensors", metadata={"format": "pt"})
     one = next(iter(found.values()))
     rank = len(one.lora_A)

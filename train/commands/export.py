@@ -1,0 +1,69 @@
+"""`tierwise train export`: a policy as a whole model, in Hugging Face's form or as GGUF."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from serving.bringup.errors import BringupError
+from serving.bringup.progress import ConsoleReport
+from serving.registry.errors import RegistryError
+from serving.registry.store import Store
+from serving.settings_sources import SettingsError, load_settings
+
+ABOUT = """\
+Write a policy whole and merged: a run's last checkpoint, or an artifact of the registry. The directory is what
+transformers and vLLM load; with --gguf it holds one file in single precision, which llama.cpp loads.
+"""
+EXAMPLES = """\
+examples:
+  tierwise train export runs/r2 --out ./merged
+  tierwise train export runs/r2 --out ./merged-gguf --gguf
+  tierwise train export full-policy:1f0c2b9d4e5a --out ./merged
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `tierwise train export argv…`. 0 done, 1 failed, 2 for wrong use."""
+    args = parser().parse_args(argv)
+    from serving.engines.base import EngineError
+    from train.checkpoints.directory import CheckpointError
+    from train.export import export
+    from train.model.shape import UnsupportedModelError
+    from train.run_directory import RunError
+
+    report = ConsoleReport(Console(stderr=True))
+    try:
+        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        written = export(args.policy, args.out, Store(home / "registry"), report, is_gguf=args.gguf)
+    except (
+        BringupError,
+        CheckpointError,
+        EngineError,
+        RegistryError,
+        RunError,
+        SettingsError,
+        UnsupportedModelError,
+    ) as error:
+        print(f"tierwise: {error}", file=sys.stderr)
+        return 1
+    print(written)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The sub-verb's parser."""
+    made = argparse.ArgumentParser(
+        prog="tierwise train export",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("policy", metavar="RUN", help="a run's directory, or an artifact of the registry")
+    made.add_argument("--out", type=Path, required=True, metavar="DIR", help="must not exist, or be empty")
+    made.add_argument("--gguf", action="store_true", help="one GGUF file instead")
+    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    return made

@@ -1,0 +1,183 @@
+"""Publishes a run's policy as what it differs in from its base: megabytes instead of the whole model.
+
+A run that moved whole weights becomes `layers-delta-1` (`serving.engines.layers_delta` describes it), one that trained
+adapters peft's `lora` in half precision. The manifest names the base as parent, by name, version and the hash of its
+file; the recipe, the audits of the domains it was trained on, and what the run's last evaluation found.
+
+What was published is compared with the policy itself, all along reference answers of held-out items: the manifest says
+under `difference` how far apart the two are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+from pydantic import JsonValue
+
+from serving.bringup.materialize import BASE_ROLE, BASE_SHA256, open_delta
+from serving.bringup.progress import Report
+from serving.engines import layers_delta, lora_delta
+from serving.engines.layers_delta import write_layers_delta
+from serving.registry.artifact import Artifact
+from serving.registry.manifest import Description, Parent, digest
+from serving.registry.reference import AliasReference, ArtifactReference
+from serving.registry.store import Store
+from train.agreement import Agreement, agreement
+from train.base import policy_behind
+from train.checkpoints.gguf_file import GgufFile
+from train.checkpoints.policy_file import PolicyFile
+from train.codec import ChatCodec
+from train.domains import audit, catalog
+from train.evaluate import held_out
+from train.model.lora import merge, save_adapter
+from train.recipe import Recipe
+from train.run_directory import RunError
+from train.trained import Trained, differences, last_scores, load_trained, with_weights
+from train.transcript import Message
+
+RELEASED_BYTES: Final = 25_000_000
+"""What may be released with the code is no larger."""
+ITEMS_PER_DOMAIN: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the caller lays down."""
+
+    name: str
+    alias: AliasReference | None = None
+    licence: str | None = None
+    """The base's where None."""
+    quantization: str = "Q4_0"
+    """Of whole weights' differences."""
+
+
+def publish(run: Path, store: Store, wishes: Wishes, report: Report) -> Artifact:
+    """Publish the policy of the run's last checkpoint. The same run gives the same version again.
+
+    Args:
+        run: its directory.
+        store: the registry.
+        wishes: name, alias, licence and quantisation.
+        report: hears what happens.
+
+    Raises:
+        RunError: there is no run, no checkpoint, nothing that moved, or no base that others have.
+        CheckpointError, RegistryError, BringupError: its base is not there, or the registry refuses.
+    """
+    trained = load_trained(run, store, report)
+    base = trained.base(store, report, licence=wishes.licence)
+    before = policy_behind(trained.source, store)
+    with store.stage() as staged:
+        kind = _write(trained, base, staged, wishes.quantization, is_continued=before is not None)
+        description = _describe(trained, base, before, kind, wishes)
+        scores = last_scores(run, trained.num_steps)
+        if not scores:
+            report.say(f"the run has no evaluation of its weights after {trained.num_steps} steps")
+        size_bytes = sum(file.stat().st_size for file in staged.iterdir())
+        found = _compare(trained, base, staged, description)
+        metrics = {**scores, "difference": _said(size_bytes, found)}
+        artifact = store.commit(staged, description.model_copy(update={"metrics": metrics}))
+    report.say(f"published {artifact.reference}: {size_bytes / 1e6:.1f} MB")
+    if found is not None:
+        report.say(
+            f"beside the policy itself: {found.mean_divergence:.2g} nats apart, the same greedy token "
+            f"{found.greedy_share:.1%} of {found.num_tokens} times"
+        )
+    if size_bytes > RELEASED_BYTES:
+        report.say(f"that is more than the {RELEASED_BYTES / 1e6:.0f} MB that are released with the code")
+    if wishes.alias is not None:
+        store.aliases.point(
+            wishes.alias, artifact.reference, by="tierwise train publish", reason=trained.recipe.name
+        )
+        report.say(f"{wishes.alias} is {artifact.reference}")
+    return artifact
+
+
+def _write(trained: Trained, base: Artifact, staged: Path, quantization: str, *, is_continued: bool) -> str:
+    """Write the difference and merge adapters into the model; the format's name."""
+    if trained.recipe.adapt.method == "lora":
+        if not is_continued:  # else the adapters sit on weights that are not the base's
+            save_adapter(trained.model, staged, base=str(base.reference), dtype=torch.float16)
+        merge(trained.model)
+        if not is_continued:
+            return lora_delta.FORMAT
+    found = differences(trained.model, GgufFile(base.weights))
+    if not found:
+        raise RunError("no weight differs from the base's; train first")
+    write_layers_delta(staged / layers_delta.FILE_NAME, found, quantization=quantization)
+    return layers_delta.FORMAT
+
+
+def _describe(
+    trained: Trained, base: Artifact, before: ArtifactReference | None, kind: str, wishes: Wishes
+) -> Description:
+    recipe = trained.recipe.model_dump(mode="json")
+    recipe["base"]["source"] = str(before or base.reference)
+    parents = [Parent(name=base.manifest.name, version=base.manifest.version, role=BASE_ROLE)]
+    if before is not None:
+        parents.append(Parent(name=before.name, version=before.version, role="started_from"))
+    said: dict[str, JsonValue] = {
+        "step": "train",
+        "recipe": recipe,
+        "num_steps": trained.num_steps,
+        BASE_SHA256: base.manifest.files[0].sha256,
+    }
+    return Description(
+        kind="policy",
+        name=wishes.name,
+        parents=tuple(parents),
+        recipe=said,
+        data_sha256=_data_sha256(trained.recipe),
+        tokenizer_sha256=base.manifest.tokenizer_sha256,
+        licence=wishes.licence or base.manifest.licence,
+        format=kind,
+        quantization=wishes.quantization if kind == layers_delta.FORMAT else "F16",
+    )
+
+
+def _data_sha256(recipe: Recipe) -> str:
+    """Of the domains as they were audited, and their levels."""
+    records = audit.records()
+    return digest(
+        {
+            domain.name: {
+                "source_sha256": records[domain.name].source_sha256 if domain.name in records else None,
+                "levels": list(domain.levels),
+            }
+            for domain in recipe.domains
+        }
+    )
+
+
+def _compare(trained: Trained, base: Artifact, staged: Path, description: Description) -> Agreement | None:
+    shape = trained.model.shape
+    delta = open_delta(description.format, staged, heads=(shape.num_heads, shape.num_kv_heads))
+    published = with_weights(trained.model, PolicyFile(base.weights, delta), delta.names)
+    return agreement(trained.model, published, list(_texts(trained)))
+
+
+def _texts(trained: Trained) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Prompts and reference answers of held-out items; those with tools are left out."""
+    codec = ChatCodec(trained.start)
+    for settings in trained.recipe.domains:
+        domain = catalog.get(settings.name)
+        for item in held_out(domain, settings.levels, ITEMS_PER_DOMAIN):
+            if item.environment is None:
+                prompt = codec.prompt([Message("user", item.prompt)])
+                yield prompt, codec.answer(domain.reference(item).answer)
+
+
+def _said(size_bytes: int, found: Agreement | None) -> dict[str, float]:
+    said = {"size_bytes": float(size_bytes)}
+    if found is not None:
+        said |= {
+            "mean_divergence": found.mean_divergence,
+            "greedy_share": found.greedy_share,
+            "num_tokens": float(found.num_tokens),
+        }
+    return said
