@@ -84,6 +84,7 @@ def run(settings: Settings, log_format: LogFormat) -> int:
         logging.getLogger("uvicorn").setLevel(
             logging.WARNING
         )  # it reports its own start and end, which we do
+        logging.getLogger("gguf").setLevel(logging.WARNING)  # it tells of every file that it writes
         gateway = Gateway(settings, keys=keys, log=log, on_progress=_say)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(gateway, listener, lambda: _say(banner(gateway, listener))))
