@@ -62,6 +62,8 @@ class Pace:
     num_tokens: int
     """Of answers, sampled and trained on."""
     wall_s: float
+    cpu_s: float
+    """Of the process: with one thread, what a busy machine hardly changes."""
 
     @property
     def rollouts_per_s(self) -> float:
@@ -72,6 +74,16 @@ class Pace:
     def tokens_per_s(self) -> float:
         """Trained on, sampling included in the time."""
         return self.num_tokens / self.wall_s
+
+    @property
+    def rollouts_per_cpu_s(self) -> float:
+        """As `rollouts_per_s`."""
+        return self.num_rollouts / self.cpu_s
+
+    @property
+    def tokens_per_cpu_s(self) -> float:
+        """As `tokens_per_s`."""
+        return self.num_tokens / self.cpu_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,8 @@ class Race:
         rates = {
             "rollouts_per_s": lambda pace: pace.rollouts_per_s,
             "tokens_per_s": lambda pace: pace.tokens_per_s,
+            "rollouts_per_cpu_s": lambda pace: pace.rollouts_per_cpu_s,
+            "tokens_per_cpu_s": lambda pace: pace.tokens_per_cpu_s,
         }
         return median(
             rates[rate](one) / rates[rate](other) for one, other in zip(self.ours, self.trl, strict=True)
@@ -125,10 +139,10 @@ def _ours(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
     )
     learner = Learner(LlamaPolicy(model), config)
     sampling = Sampling(max_tokens=load.max_tokens, stop_token_ids=(codec.end_token_id,))
-    num_tokens, began = 0, 0.0
+    num_tokens, began = 0, _now()
     for step in range(load.num_steps + 1):
         if step == 1:
-            num_tokens, began = 0, time.perf_counter()
+            num_tokens, began = 0, _now()
         sampler.update(step)
         requests = [
             SampleRequest(
@@ -143,7 +157,7 @@ def _ours(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
         ]
         learner.step(groups)
         num_tokens += sum(len(credit.token_ids) for group in groups for credit in group.credits)
-    return Pace(load.num_steps * load.num_prompts * load.num_answers, num_tokens, time.perf_counter() - began)
+    return _pace(load, num_tokens, began, _now())
 
 
 def _group(request: SampleRequest, rollouts: Sequence[Rollout]) -> Group:
@@ -161,11 +175,11 @@ def _trl(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
     from trl import GRPOConfig, GRPOTrainer
 
     lengths: list[int] = []
-    times: list[float] = []
+    times: list[tuple[float, float]] = []
 
     class Clock(TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            times.append(time.perf_counter())
+            times.append(_now())
             if len(times) == 1:
                 lengths.clear()
 
@@ -212,4 +226,14 @@ def _trl(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
             callbacks=[Clock()],
         )
         trainer.train()
-    return Pace(load.num_steps * num, sum(lengths), times[-1] - times[0])
+    return _pace(load, sum(lengths), times[0], times[-1])
+
+
+def _now() -> tuple[float, float]:
+    """By the wall clock, and by the processor's."""
+    return time.perf_counter(), time.process_time()
+
+
+def _pace(load: Load, num_tokens: int, began: tuple[float, float], ended: tuple[float, float]) -> Pace:
+    num_rollouts = load.num_steps * load.num_prompts * load.num_answers
+    return Pace(num_rollouts, num_tokens, ended[0] - began[0], ended[1] - began[1])

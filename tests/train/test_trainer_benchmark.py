@@ -41,16 +41,18 @@ def test_both_sides_do_the_same_work(tmp_path: Path) -> None:
     assert ours.num_rollouts == trl.num_rollouts == 16
     assert 48 < ours.num_tokens <= 96
     assert 48 < trl.num_tokens <= 96
-    assert min(ours.wall_s, trl.wall_s) > 0
+    assert min(ours.wall_s, trl.wall_s, ours.cpu_s, trl.cpu_s) > 0
 
 
 def test_ratios_by_hand() -> None:
     """The median over repetitions of ratios within each."""
-    ours = (Pace(10, 100, 1.0), Pace(10, 100, 2.0), Pace(10, 100, 1.0))
-    trl = (Pace(10, 50, 2.0), Pace(10, 50, 2.0), Pace(10, 50, 4.0))
+    ours = (Pace(10, 100, 1.0, 1.0), Pace(10, 100, 2.0, 1.0), Pace(10, 100, 1.0, 1.0))
+    trl = (Pace(10, 50, 2.0, 3.0), Pace(10, 50, 2.0, 3.0), Pace(10, 50, 4.0, 3.0))
     found = Race(ours, trl)
     assert found.ratio("rollouts_per_s") == 2.0
     assert found.ratio("tokens_per_s") == 4.0
+    assert found.ratio("rollouts_per_cpu_s") == 3.0
+    assert found.ratio("tokens_per_cpu_s") == 6.0
 
 
 def test_rewards_differ() -> None:

@@ -52,10 +52,12 @@ def main(argv: list[str]) -> int:
     for name, paces in (("tierwise", found.ours), ("trl", found.trl)):
         rollouts = ", ".join(f"{pace.rollouts_per_s:.2f}" for pace in paces)
         tokens = ", ".join(f"{pace.tokens_per_s:.1f}" for pace in paces)
-        print(f"{name:9} rollouts/s {rollouts}  trained tokens/s {tokens}")
+        cpu = ", ".join(f"{pace.tokens_per_cpu_s:.1f}" for pace in paces)
+        print(f"{name:9} rollouts/s {rollouts}  trained tokens/s {tokens}, per CPU second {cpu}")
     print(
         f"tierwise by trl: {found.ratio('rollouts_per_s'):.2f} × rollouts/s, "
-        f"{found.ratio('tokens_per_s'):.2f} × trained tokens/s"
+        f"{found.ratio('tokens_per_s'):.2f} × trained tokens/s; by CPU seconds "
+        f"{found.ratio('rollouts_per_cpu_s'):.2f} × and {found.ratio('tokens_per_cpu_s'):.2f} ×"
     )
     return 0
 
