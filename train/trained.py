@@ -17,13 +17,14 @@ from serving.engines.llama_names import to_gguf_order
 from serving.engines.weight_delta import Weights
 from serving.registry.artifact import Artifact
 from serving.registry.store import Store
-from train.base import gguf_base, locate
+from train.base import locate
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.gguf_names import from_gguf_order, num_rotated_heads, tensor_names
 from train.model.llama import Llama
 from train.model.policy import LlamaPolicy
 from train.model.weights import load_llama, state_of
+from train.origin import gguf_base
 from train.policy import adapt
 from train.recipe import Recipe, ScratchSettings
 from train.run_directory import RunError, load_weights, read_metrics, read_recipe
