@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -84,23 +85,15 @@ class Columns:
 
     def row(self, encoded: Encoded) -> Row:
         """The row of one request."""
-        feature_values = FEATURE_WEIGHT * self.deviations(encoded.features)
-        num_features = len(feature_values)
+        num_features = len(self.feature_mean)
         words, word_values = _weighed(encoded.words, self.word_idf)
         characters, character_values = _weighed(encoded.characters, self.character_idf)
-        return Row(
-            np.concatenate(
-                (
-                    np.arange(num_features),
-                    words + num_features,
-                    characters + num_features + NUM_BUCKETS,
-                    np.arange(self.embedding_start, self.num),
-                )
-            ),
-            np.concatenate(
-                (feature_values, word_values, character_values, EMBEDDING_WEIGHT * encoded.embedding)
-            ),
-        )
+        columns = [_places(num_features), words + num_features, characters + (num_features + NUM_BUCKETS)]
+        values = [FEATURE_WEIGHT * self.deviations(encoded.features), word_values, character_values]
+        if self.embedding_width:
+            columns.append(np.arange(self.embedding_start, self.num))
+            values.append(EMBEDDING_WEIGHT * encoded.embedding)
+        return Row(np.concatenate(columns), np.concatenate(values))
 
     def deviations(self, features: Floats) -> Floats:
         """Features in standard deviations from their mean, held to `MAX_DEVIATIONS`."""
@@ -170,8 +163,15 @@ def _idf(buckets: Sequence[Buckets], least_requests: int) -> Floats:
 
 def _weighed(buckets: Buckets, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Columns within the block, and values of length 1; none where no bucket is known."""
-    values = (1 + np.log(buckets.counts)) * idf[buckets.indices]
-    is_known = values > 0
-    values = values[is_known]
+    values = idf[buckets.indices]
+    known = np.flatnonzero(values)
+    values = (1 + np.log(buckets.counts[known])) * values[known]
     length = np.sqrt(values @ values)
-    return buckets.indices[is_known].astype(np.int64), values / length if length else values
+    return buckets.indices[known].astype(np.int64), values / length if length else values
+
+
+@cache
+def _places(num: int) -> NDArray[np.int64]:
+    places = np.arange(num)
+    places.flags.writeable = False
+    return places

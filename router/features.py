@@ -82,7 +82,6 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MATHS_SIGN = re.compile(r"[=^∑∫√≠≤≥×÷±∞∂∈∀∃]")
 _MATHS_COMMAND = re.compile(r"\\[a-z]+")
 _ARITHMETIC = re.compile(r"\d ?[+*/<>-] ?[\dx(]")
-_CALL = re.compile(r"\w\(\)")
 CODE_WORDS = _vocabulary("def class import from func fn public private return select #include")
 _STATEMENT_BEGINS = re.compile(rf"\n[^\S\n]*(?:{'|'.join(sorted(CODE_WORDS))})(?![^\s])")
 _STATEMENT_ENDS = re.compile(r"[{};][^\S\n]*(?=\n)")
@@ -156,7 +155,7 @@ def _num_code_marks(text: str) -> int:
     """Fences, arrows and empty calls, and lines that end or begin as a statement does."""
     lined = f"\n{text}\n"
     num_statements = len(_STATEMENT_BEGINS.findall(lined)) + len(_STATEMENT_ENDS.findall(lined))
-    num_calls = len(_CALL.findall(text)) if "()" in text else 0
+    num_calls = sum(before[-1:].isalnum() or before.endswith("_") for before in text.split("()")[:-1])
     return text.count("```") + text.count("=>") + num_calls + num_statements
 
 

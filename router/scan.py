@@ -20,7 +20,6 @@ _BASE: Final = 0x9E3779B97F4A7C15
 """Odd, so that it has an inverse modulo 2⁶⁴: the hash of any slice comes from two prefix sums (Rabin–Karp)."""
 _INVERSE: Final = pow(_BASE, -1, 2**64)
 _ZERO_DIGITS: Final = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256))
-_IS_SPACE: Final = np.array([code in b" \t\n\r\x0b\x0c" for code in range(256)])
 _IS_WORD: Final = np.array([code >= 128 or chr(code).isalnum() or chr(code) == "_" for code in range(256)])
 
 
@@ -57,22 +56,12 @@ def scan(text: str) -> Scan:
     if len(encoded) > MAX_BYTES:
         encoded = encoded[: MAX_BYTES // 2] + b"\n" + encoded[-MAX_BYTES // 2 :]
     data = np.frombuffer(encoded, dtype=np.uint8)
-    line = _on_one_line(data)
+    line = np.frombuffer(b" %b " % b" ".join(encoded.split()), dtype=np.uint8)
     is_word = _IS_WORD[line]
     edges = np.flatnonzero(is_word[1:] != is_word[:-1])
     prefix = np.zeros(len(line) + 1, np.uint64)
     np.cumsum((line + np.uint64(1)) * _powers(_BASE, _rounded(len(line)))[: len(line)], out=prefix[1:])
     return Scan(data, line, edges[0::2] + 1, edges[1::2] + 1, prefix)
-
-
-def _on_one_line(data: Bytes) -> Bytes:
-    is_space = _IS_SPACE[data]
-    is_kept = ~is_space
-    is_kept[1:] |= ~is_space[:-1]  # the first space behind a word stays, as a blank
-    kept = np.where(is_space, np.uint8(BLANK), data)[is_kept]
-    blank = np.full(1, BLANK, np.uint8)
-    ends_blank = len(kept) > 0 and kept[-1] == BLANK
-    return np.concatenate((blank, kept) if ends_blank else (blank, kept, blank))
 
 
 def _rounded(num: int) -> int:

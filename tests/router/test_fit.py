@@ -22,7 +22,7 @@ from router.robustness import REWRITINGS
 EASY = "name colour animal city river song fruit friend morning holiday".split()  # noqa: SIM905 (reads better)
 HARD = "prove integral matrix eigenvalue theorem compute modulo lemma divisible inequality".split()  # noqa: SIM905
 FILLER = "the a of in for with about some this that these those my your one two it is are".split()  # noqa: SIM905
-CONFIG = FitConfig(num_folds=3, max_steps=30, boosting=BoostConfig(num_trees=20))
+CONFIG = FitConfig(num_folds=3, num_copies=1, max_steps=30, boosting=BoostConfig(num_trees=20))
 
 
 def known_truth(num: int, seed: int = 0) -> tuple[OutcomeTable, np.ndarray]:
