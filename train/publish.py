@@ -57,7 +57,7 @@ class Wishes:
 
 
 def publish(run: Path, store: Store, wishes: Wishes, report: Report) -> Artifact:
-    """Publish the policy of the run's last checkpoint. The same run gives the same version again.
+    """Publish the policy of the run's last checkpoint. The same run, published again, has the same version.
 
     Args:
         run: its directory.
@@ -116,8 +116,8 @@ def _write(trained: Trained, base: Artifact, staged: Path, quantization: str, *,
 def _describe(
     trained: Trained, base: Artifact, before: ArtifactReference | None, kind: str, wishes: Wishes
 ) -> Description:
-    recipe = trained.recipe.model_dump(mode="json")
-    recipe["base"]["source"] = str(before or base.reference)
+    source = str(before or base.reference)  # not a path of this machine
+    recipe = {**trained.kept_recipe, "base": {**trained.kept_recipe["base"], "source": source}}
     parents = [Parent(name=base.manifest.name, version=base.manifest.version, role=BASE_ROLE)]
     if before is not None:
         parents.append(Parent(name=before.name, version=before.version, role="started_from"))

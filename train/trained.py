@@ -27,7 +27,7 @@ from train.model.weights import load_llama, state_of
 from train.origin import gguf_base
 from train.policy import adapt
 from train.recipe import Recipe, ScratchSettings
-from train.run_directory import RunError, load_weights, read_metrics, read_recipe
+from train.run_directory import RECIPE_NAME, RunError, load_weights, read_metrics, read_recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Trained:
     """A policy and where it came from."""
 
     recipe: Recipe
+    kept_recipe: dict[str, Any]
+    """The same as the run's directory has it, without what a later version would add."""
     source: str
     """The base, as the recipe names it."""
     num_steps: int
@@ -70,7 +72,8 @@ def load_trained(run: Path, store: Store, report: Report) -> Trained:
     model = load_llama(start)
     adapt(model, recipe.adapt, recipe.seed)
     num_steps = load_weights(run, LlamaPolicy(model))
-    return Trained(recipe, recipe.base.source, num_steps, model.eval(), start)
+    kept = json.loads((run / RECIPE_NAME).read_text(encoding="utf-8"))
+    return Trained(recipe, kept, recipe.base.source, num_steps, model.eval(), start)
 
 
 def differences(model: Llama, base: GgufFile) -> dict[str, Weights]:
