@@ -50,7 +50,7 @@ class LearnerConfig:
     num_warmup_steps: int = 5
     num_steps: int = 100
     """Over which a cosine takes the rate to a tenth."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     reference_weight: float = 0.0

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.train.test_trainer import small, timeless, train
+from tests.train.test_trainer import Judge, small, timeless, train
 from train.checkpointing import load_latest
-from train.domains.base import Item, Verdict
 from train.domains.catalog import get
 from train.parts import Parts
 from train.policy import build_policy
 from train.recipe import Recipe
 from train.run_directory import RunDirectory, read_metrics
 from train.trainer import Phase, Trainer
-from train.transcript import Transcript
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,17 +27,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-class Judge:
-    """Judges by length: a policy that knows nothing yet gets many different scores."""
-
-    def verify_all(self, pairs: Iterable[tuple[Item, Transcript]]) -> list[Verdict]:
-        scores = [len(transcript.answer) % 5 / 4 for _, transcript in pairs]
-        return [Verdict(score=score, passed=score > 0.5) for score in scores]
-
-
 def with_critic(**changes: object) -> Recipe:
-    """The small recipe, with a critic and room for second tries."""
-    return small(**{"base.max_tokens": 128, "rl.critic": {"num_warmup_steps": 2}} | changes)
+    """The small recipe, with a critic."""
+    return small(**{"rl.critic": {"num_warmup_steps": 2}} | changes)
 
 
 def go(recipe: Recipe, path: Path, **how: Any) -> dict[str, torch.Tensor]:
