@@ -18,7 +18,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
     "ablate": ("train.commands.ablate", "one part of the trainer on and off, over several seeds"),
     "bench-trl": ("train.commands.bench_trl", "our steps of reinforcement against TRL's"),
-    "bench-step": ("train.commands.bench_step", "time the steps of a recipe, and what they could take at best"),
+    "bench-step": (
+        "train.commands.bench_step",
+        "time the steps of a recipe, and what they could take at best",
+    ),
     "queue": ("train.commands.queue", "many runs on one machine, by priority, share and deadline"),
     "publish": ("train.commands.publish", "publish a run's policy as a difference to its base"),
     "export": ("train.commands.export", "write a policy as a whole model, in Hugging Face's form or as GGUF"),
