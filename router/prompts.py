@@ -11,7 +11,7 @@ change of `PROMPTS_VERSION`, which is in every id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
@@ -103,14 +103,19 @@ def prompt_set(
     So a part of the set is as mixed as the whole, and a larger set begins with the smaller one. Fewer are returned
     where the domains' small tables give no more.
     """
-    streams = {(domain, level): _different(domain, seed, level) for level in levels for domain in domains}
+    return in_turn([_different(domain, seed, level) for level in levels for domain in domains], num_items)
+
+
+def in_turn(streams: Iterable[Iterator[Item]], num_items: int) -> list[Item]:
+    """Up to `num_items`, the next of each stream in turn; one that has ended is passed over."""
+    going = list(streams)
     items: list[Item] = []
-    while streams and len(items) < num_items:
-        for name in list(streams):
+    while going and len(items) < num_items:
+        for stream in tuple(going):
             if len(items) == num_items:
                 break
-            if (item := next(streams[name], None)) is None:
-                del streams[name]
+            if (item := next(stream, None)) is None:
+                going.remove(stream)
             else:
                 items.append(item)
     return items

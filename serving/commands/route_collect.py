@@ -13,10 +13,19 @@ from typing import Final
 import aiohttp
 from rich.console import Console
 
-from router.prompts import DOMAINS, LEVELS, Item, prompt_set
+from router.prompts import DOMAINS, Item
 from serving.bringup.progress import ConsoleReport
 from serving.commands.outcomes_file import OutcomesFile, OutcomesFileError
+from serving.commands.prompts_file import PromptsFileError
 from serving.commands.route_collect_client import CollectError, GatewayClient, Sampling
+from serving.commands.route_collect_prompts import (
+    PromptOptionsError,
+    add_options,
+    chosen,
+    names,
+    positive,
+    shortfall,
+)
 from serving.commands.route_collect_run import Progress, collect, missing
 from serving.commands.route_collect_views import print_outcomes, summary_json
 from serving.settings_sources import SettingsError, secret
@@ -30,22 +39,25 @@ is in the file already is not asked again, so a run that was stopped goes on whe
 """
 
 EXAMPLES = """\
-domains:
+domains of own prompts:
   {domains}
 
 examples:
   tierwise route collect --out outcomes.jsonl
   tierwise route collect --out outcomes.jsonl --domains sums,capitals --levels 0,1 --n 40
+  tierwise route collect --out outcomes.jsonl --prompts reasoning-gym
+  tierwise route collect --out outcomes.jsonl --prompts questions.jsonl
   tierwise route collect --out outcomes.jsonl --arms fast,full-think --max-tokens 256
 """
 
 
 def main(argv: list[str]) -> int:
     """Collect. 0 where every outcome is there, 1 where some are missing, 2 for wrong use, 130 interrupted."""
-    args = _parser().parse_args(argv)
-    items = prompt_set(args.n, seed=args.seed, domains=args.domains, levels=args.levels)
+    parser = _parser()
+    args = parser.parse_args(argv)
     progress, is_interrupted = Progress(), False
     try:
+        items = chosen(args)
         key = _api_key(args)
         with OutcomesFile(args.out) as file:
             try:
@@ -53,10 +65,12 @@ def main(argv: list[str]) -> int:
             except KeyboardInterrupt:
                 is_interrupted = True
             _show(args, items, file, progress)
+    except PromptOptionsError as error:
+        parser.error(str(error))
     except SettingsError as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 2
-    except (OutcomesFileError, CollectError) as error:
+    except (PromptsFileError, OutcomesFileError, CollectError) as error:
         print(f"tierwise: {error}", file=sys.stderr)
         return 1
     if is_interrupted:
@@ -103,8 +117,8 @@ def _show(args: argparse.Namespace, items: Sequence[Item], file: OutcomesFile, p
         )
     else:
         print_outcomes(rows)
-    if len(items) < args.n:
-        print(f"tierwise: these domains and levels have {len(items)} different prompts", file=sys.stderr)
+    if told := shortfall(args, len(items)):
+        print(f"tierwise: {told}", file=sys.stderr)
     for arm in sorted({row.arm for row in rows}):
         if len(models := sorted({row.model for row in rows if row.arm == arm})) > 1:
             told = f"the answers of {arm} come from several models ({', '.join(models)}); use a file for each"
@@ -131,57 +145,16 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, metavar="FILE", help="JSON lines; made if need be, appended to"
     )
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="the gateway (default %(default)s)")
-    parser.add_argument("--arms", type=_names, metavar="A,B", help="arms to ask (default: one for each tier)")
+    parser.add_argument("--arms", type=names, metavar="A,B", help="arms to ask (default: one for each tier)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    prompts = parser.add_argument_group("prompts")
-    prompts.add_argument("--n", type=_positive, default=800, help="number of prompts (default %(default)s)")
-    prompts.add_argument(
-        "--seed", type=_natural, default=0, help="another seed gives other prompts (default 0)"
-    )
-    prompts.add_argument(
-        "--domains", type=_domains, default=tuple(DOMAINS), metavar="A,B", help="default: all"
-    )
-    prompts.add_argument("--levels", type=_levels, default=LEVELS, metavar="0,1", help="0, the easiest, to 2")
+    add_options(parser)
     answers = parser.add_argument_group("answers")
-    answers.add_argument("--max-tokens", type=_positive, default=32, help="the longest (default %(default)s)")
+    answers.add_argument("--max-tokens", type=positive, default=32, help="the longest (default %(default)s)")
     answers.add_argument("--temperature", type=float, default=0.0, help="default %(default)s")
     answers.add_argument(
-        "--concurrency", type=_positive, default=8, help="answers at a time (default %(default)s)"
+        "--concurrency", type=positive, default=8, help="answers at a time (default %(default)s)"
     )
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable with the API key")
     key.add_argument("--api-key-file", type=Path, metavar="FILE", help="the file with the API key")
     return parser
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise argparse.ArgumentTypeError("names, separated by commas")
-    return names
-
-
-def _domains(text: str) -> tuple[str, ...]:
-    names = _names(text)
-    if unknown := [name for name in names if name not in DOMAINS]:
-        raise argparse.ArgumentTypeError(f"no domain {unknown[0]!r}; there are {', '.join(DOMAINS)}")
-    return names
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    names = _names(text)
-    if not set(names) <= set(map(str, LEVELS)):
-        raise argparse.ArgumentTypeError("levels are 0, 1 and 2")
-    return tuple(map(int, names))
-
-
-def _positive(text: str) -> int:
-    if (number := _natural(text)) < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError("a whole number of at least 0")
-    return int(text)

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from train.commands import domain_views
+from train.commands import domain_views, domains_export
 from train.domains import audit as gate
 from train.domains import catalog
 from train.domains.base import Domain, Family, Item
@@ -42,6 +42,7 @@ examples:
   tierwise train domains audit gcd lcm
   tierwise train domains audit --refused          those that may not train: new ones and changed ones as well
 """,
+    "export": domains_export.EXAMPLE,
 }
 
 
@@ -156,6 +157,8 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--jobs", type=int, default=2, metavar="N", help="domains at once (%(default)s)")
     add.add_argument("--items", type=int, default=200, metavar="N", help="of each, at most (%(default)s)")
     add.set_defaults(run=audit)
+    about = "write items with short answers as records {domain, level, prompt, answer}, one a line"
+    domains_export.add_options(_sub_verb(verbs, "export", about))
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -48,6 +49,25 @@ def test_an_audit_writes_records(
     assert set(json.loads(path.read_text())) == {"gcd", "syllogism"}
     assert list(json.loads(quarantine.read_text())) == ["syllogism"]
     assert "1 of 2 passed" in capsys.readouterr().out
+
+
+def test_an_export_is_the_same_every_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A packed file holds what the plain one does, and is the same to the bit; what may not train is refused."""
+    plain, packed, again = (tmp_path / name for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl.gz"))
+    for path in (plain, packed, again):
+        assert domains.main(["export", "gcd", "lcm", "--count", "2", "--out", str(path)]) == 0
+    assert packed.read_bytes() == again.read_bytes()
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    records = [json.loads(line) for line in plain.read_text().splitlines()]
+    assert [record["level"] for record in records] == [0, 0, 1, 1, 2, 2] * 2
+    assert set(records[0]) == {"domain", "level", "prompt", "answer"}
+    capsys.readouterr()
+    assert domains.main(["export", "gcd", "--count", "1", "--out", str(plain), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_records"] == 3
+    assert domains.main(["export", "coin_flip", "--out", str(tmp_path / "d")]) == 1
+    assert "coin_flip" in capsys.readouterr().err
+    assert domains.main(["export", "gcd", "--count", "0", "--out", str(tmp_path / "d")]) == 2
+    assert not (tmp_path / "d").exists()
 
 
 def test_the_sandbox_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
