@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+JOBS   ?= 2
 PINS   := -c .ci/constraints.txt
 
 .PHONY: help serve test test-engines test-training lint bench venv dev clean
@@ -19,7 +20,7 @@ test: dev  ## the fast suite: linters, types, import directions, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not engines and not training"
+	$(BIN)/pytest -m "not engines and not training" -n $(JOBS) --dist loadfile
 
 test-engines: dev  ## the suite on real engines and real weights
 	$(BIN)/tierwise up --prepare-only
