@@ -68,7 +68,8 @@ def run_on_terminal(home: Path, *arguments: str, columns: int) -> str:
     controller, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     command = [sys.executable, "-m", "tierwise", "ledger", *arguments, "--home", str(home)]
-    environment = os.environ | {"TERM": "xterm"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environment["TERM"] = "xterm"
     with subprocess.Popen(
         command, cwd=REPOSITORY, env=environment, stdout=terminal, stdin=terminal
     ) as process:
