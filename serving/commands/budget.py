@@ -18,7 +18,7 @@ from rich.table import Table
 from router.budget_config import Mode
 from router.offer import Metric
 from router.plan import Winner
-from serving.commands.options import add_settings_options, settings_from
+from serving.commands.options import add_settings_options, add_sub_verb, settings_from
 from serving.settings_sources import ADMIN_KEY, SettingsError, environment
 
 TIMEOUT_S: Final = 10.0
@@ -194,13 +194,7 @@ def show(told: Mapping[str, Any], console: Console) -> None:
 def _sub_verb(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
 ) -> argparse.ArgumentParser:
-    made = verbs.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=EXAMPLES[name],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = add_sub_verb(verbs, name, about, examples=EXAMPLES[name])
     made.add_argument(
         "--url", metavar="URL", help="of the gateway (default: where the settings have it listen)"
     )

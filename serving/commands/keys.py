@@ -10,7 +10,7 @@ from datetime import datetime
 from rich.console import Console
 from rich.table import Table
 
-from serving.commands.options import add_settings_options, settings_from
+from serving.commands.options import add_settings_options, add_sub_verb, settings_from
 from serving.gateway.keys import KeyStore, KeyStoreError
 from serving.settings_sources import SettingsError
 
@@ -112,12 +112,6 @@ def revoke(args: argparse.Namespace, store: KeyStore) -> int:
 def _sub_verb(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
 ) -> argparse.ArgumentParser:
-    made = verbs.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=EXAMPLES[name],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = add_sub_verb(verbs, name, about, examples=EXAMPLES[name])
     add_settings_options(made)
     return made

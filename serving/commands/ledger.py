@@ -10,7 +10,7 @@ import time
 from sqlalchemy.engine import URL
 
 from serving.commands import ledger_views as views
-from serving.commands.options import add_settings_options, settings_from
+from serving.commands.options import add_settings_options, add_sub_verb, settings_from
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading, tail
 from serving.ledger.recorded import SCHEMA
@@ -163,13 +163,7 @@ def _count(text: str) -> int:
 def _sub_verb(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
 ) -> argparse.ArgumentParser:
-    made = verbs.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=EXAMPLES[name],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = add_sub_verb(verbs, name, about, examples=EXAMPLES[name])
     made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made.add_argument(
         "--url", metavar="URL", help="a database by its SQLAlchemy URL; short for --set ledger.url=URL"

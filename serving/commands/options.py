@@ -1,4 +1,4 @@
-"""The options that every verb with settings shares, and what happens when the settings are wrong."""
+"""What verbs share: the options of settings, what happens when they are wrong, and how a sub-verb is set up."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         dest="assignments",
         help="set one leaf of the tree",
+    )
+
+
+def add_sub_verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, *, examples: str
+) -> argparse.ArgumentParser:
+    """A sub-verb's parser: one line about it in the list, the same as a sentence in its own help, then examples."""
+    return verbs.add_parser(
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from serving.commands import registry_verbs
-from serving.commands.options import add_settings_options, settings_from
+from serving.commands.options import add_settings_options, add_sub_verb, settings_from
 from serving.registry.collection import KEEP_ROLLBACKS, MIN_AGE
 from serving.registry.errors import RegistryError
 from serving.registry.manifest import KINDS
@@ -116,13 +116,7 @@ def parser() -> argparse.ArgumentParser:
 def _sub_verb(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
 ) -> argparse.ArgumentParser:
-    made = verbs.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=EXAMPLES[name],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = add_sub_verb(verbs, name, about, examples=EXAMPLES[name])
     made.add_argument("--json", action="store_true", help="print JSON, for machines")
     add_settings_options(made)
     return made
