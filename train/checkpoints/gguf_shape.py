@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.gguf_file import GgufFile
+from train.checkpoints.gguf_scaling import read_scaling, scaling_metadata
 from train.model.shape import LlamaShape
 
 
@@ -20,18 +22,9 @@ def read_shape(file: GgufFile) -> LlamaShape:
         raise CheckpointError(
             f"{file.path} is a {architecture!r}; only the Llama family ('llama') is trained here"
         )
-    if "rope_freqs.weight" in file.tensors:
-        raise CheckpointError(
-            f"{file.path} scales each rotary frequency by itself; 'default' and 'linear' are computed here"
-        )
-    kind = file.get("llama.rope.scaling.type", "none")
-    if kind not in {"none", "linear"}:
-        raise CheckpointError(
-            f"{file.path} has RoPE scaling {kind!r}; 'default' and 'linear' are computed here"
-        )
     num_heads = int(file.need("llama.attention.head_count"))
     hidden_size = int(file.need("llama.embedding_length"))
-    return LlamaShape(
+    shape = LlamaShape(
         vocab_size=len(file.need("tokenizer.ggml.tokens")),
         hidden_size=hidden_size,
         intermediate_size=int(file.need("llama.feed_forward_length")),
@@ -42,10 +35,10 @@ def read_shape(file: GgufFile) -> LlamaShape:
         # single precision in the file: 1e-5 comes back as 9.99…e-6
         norm_eps=float(f"{file.need('llama.attention.layer_norm_rms_epsilon'):.6g}"),
         rope_theta=float(f"{file.get('llama.rope.freq_base', 10_000.0):.6g}"),
-        rope_factor=float(file.get("llama.rope.scaling.factor", 1.0)) if kind == "linear" else 1.0,
         max_positions=int(file.need("llama.context_length")),
         is_tied="output.weight" not in file.tensors,
     )
+    return replace(shape, rope_scaling=read_scaling(file, shape))
 
 
 def shape_metadata(shape: LlamaShape) -> dict[str, Any]:
@@ -64,6 +57,4 @@ def shape_metadata(shape: LlamaShape) -> dict[str, Any]:
         "llama.attention.layer_norm_rms_epsilon": shape.norm_eps,
         "llama.vocab_size": shape.vocab_size,
     }
-    if shape.rope_factor != 1:
-        found |= {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": shape.rope_factor}
-    return found
+    return found | scaling_metadata(shape)

@@ -12,6 +12,7 @@ from serving.engines.llama_names import to_gguf_order
 from train.checkpoints.directory import CheckpointError, read_config, read_tensors
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.gguf_names import num_rotated_heads, tensor_names
+from train.checkpoints.gguf_scaling import DIVISORS, scaling_divisors
 from train.checkpoints.gguf_shape import shape_metadata
 from train.checkpoints.tokenizer_metadata import Typed, tokenizer_metadata
 from train.model.shape import LlamaShape
@@ -50,6 +51,8 @@ def convert_to_gguf(
             is_matrix = ordered.ndim > 1
             kind = float_type if is_matrix else "F32"
             writer.add_tensor(theirs, ordered.astype(_DTYPES[kind]), raw_dtype=GGMLQuantizationType[kind])
+        if (divisors := scaling_divisors(shape)) is not None:
+            writer.add_tensor(DIVISORS, divisors, raw_dtype=GGMLQuantizationType.F32)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

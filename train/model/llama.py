@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from train.model.frequencies import frequencies
 from train.model.shape import LlamaShape
 
 
@@ -46,15 +47,15 @@ class Rotation:
 
     Args:
         positions: (N,), of each token in its own sequence.
-        shape: theta, factor and head size.
+        shape: theta, scaling and head size.
         dtype: of the states that are turned; the angles are computed in single precision.
     """
 
     def __init__(self, positions: Tensor, shape: LlamaShape, dtype: torch.dtype) -> None:
-        exponents = torch.arange(0, shape.head_size, 2, device=positions.device).float() / shape.head_size
-        angles = positions.float()[:, None] * (1.0 / shape.rope_theta**exponents / shape.rope_factor)
+        angles = positions.float()[:, None] * frequencies(shape, positions.device)
         angles = torch.cat((angles, angles), dim=-1)[:, None]
-        self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        magnitude = 1.0 if shape.rope_scaling is None else shape.rope_scaling.magnitude
+        self._cos, self._sin = ((turn * magnitude).to(dtype) for turn in (angles.cos(), angles.sin()))
 
     def turn(self, states: Tensor) -> Tensor:
         """(N, heads, D) → the same, turned."""

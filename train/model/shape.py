@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from train.model.rope import RopeScaling, UnsupportedScalingError, read_scaling
+
 
 class UnsupportedModelError(ValueError):
     """A model outside the family; the message says in what."""
@@ -24,8 +26,8 @@ class LlamaShape:
     head_size: int
     norm_eps: float
     rope_theta: float
-    rope_factor: float = 1.0
-    """Positions are divided by it (linear scaling, arXiv:2306.15595); 1 leaves them alone."""
+    rope_scaling: RopeScaling | None = None
+    """None leaves positions alone."""
     max_positions: int
     is_tied: bool
     """Whether the output matrix is the embedding."""
@@ -50,14 +52,13 @@ class LlamaShape:
             head_size=int(config.get("head_dim") or config["hidden_size"] // num_heads),
             norm_eps=float(config.get("rms_norm_eps", 1e-6)),
             rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10_000.0),
-            rope_factor=float(rope.get("factor") or 1.0),
+            rope_scaling=read_scaling(config),
             max_positions=int(config.get("max_position_embeddings", 2048)),
             is_tied=bool(config.get("tie_word_embeddings", False)),
         )
 
     def as_config(self) -> dict[str, Any]:
         """The `config.json` that transformers and vLLM read, without the special tokens."""
-        scaling = None if self.rope_factor == 1 else {"rope_type": "linear", "factor": self.rope_factor}
         return {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -71,7 +72,7 @@ class LlamaShape:
             "hidden_act": "silu",
             "rms_norm_eps": self.norm_eps,
             "rope_theta": self.rope_theta,
-            "rope_scaling": scaling,
+            "rope_scaling": None if self.rope_scaling is None else self.rope_scaling.as_config(),
             "max_position_embeddings": self.max_positions,
             "tie_word_embeddings": self.is_tied,
             "attention_bias": False,
@@ -90,7 +91,7 @@ def _refuse_unsupported(config: Mapping[str, Any]) -> None:
             raise UnsupportedModelError(f"{flag} is set; Llamas without biases are trained here")
     if config.get("hidden_act", "silu") != "silu":
         raise UnsupportedModelError(f"hidden_act is {config['hidden_act']!r}; only 'silu' is computed here")
-    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-    rope_type = rope.get("rope_type", rope.get("type", "default"))
-    if rope_type not in {"default", "linear"}:
-        raise UnsupportedModelError(f"RoPE scaling {rope_type!r}; 'default' and 'linear' are computed here")
+    try:
+        read_scaling(config)
+    except UnsupportedScalingError as error:
+        raise UnsupportedModelError(str(error)) from None

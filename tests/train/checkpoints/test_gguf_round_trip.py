@@ -23,8 +23,10 @@ from train.checkpoints.directory import CheckpointError
 from train.checkpoints.from_gguf import convert_from_gguf
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.gguf_names import from_gguf_order
+from train.checkpoints.gguf_shape import read_shape
 from train.checkpoints.pretokenizers import IGNORES_MERGES, PRE_TOKENIZERS
 from train.checkpoints.to_gguf import convert_to_gguf
+from train.model.rope import RopeScaling
 from train.model.shape import LlamaShape
 from train.model.weights import load_llama, save_llama
 
@@ -49,7 +51,10 @@ def write_checkpoint(place: Path, shape: LlamaShape, pre: str = "smollm") -> Non
 @pytest.mark.parametrize("pre", ["smollm", "gpt-2", "llama-bpe"])
 @pytest.mark.parametrize(
     "shape",
-    [tiny_shape(vocab_size=80), tiny_shape(vocab_size=80, is_tied=False, rope_factor=2.0)],
+    [
+        tiny_shape(vocab_size=80),
+        tiny_shape(vocab_size=80, is_tied=False, rope_scaling=RopeScaling(kind="linear", factor=2.0)),
+    ],
     ids=["tied", "untied"],
 )
 def test_nothing_is_lost(tmp_path: Path, shape: LlamaShape, pre: str) -> None:
@@ -75,6 +80,34 @@ def test_nothing_is_lost(tmp_path: Path, shape: LlamaShape, pre: str) -> None:
             token_ids[None]
         ).logits[0]
         torch.testing.assert_close(logits_of(ours, token_ids), theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        RopeScaling(kind="yarn", factor=4.0, original_max_positions=64),
+        RopeScaling(kind="yarn", factor=3.0, original_max_positions=64, beta_fast=8.0, attention_factor=1.25),
+        RopeScaling(kind="llama3", factor=8.0, original_max_positions=32),
+    ],
+    ids=str,
+)
+def test_scaling_is_carried(tmp_path: Path, scaling: RopeScaling) -> None:
+    """Both ways of scaling that are more than a factor come back, through a quantised file as well."""
+    shape = tiny_shape(vocab_size=80, hidden_size=64, head_size=16, rope_scaling=scaling)
+    write_checkpoint(tmp_path / "a", shape)
+    convert_to_gguf(tmp_path / "a", tmp_path / "a.gguf")
+    assert read_shape(GgufFile(tmp_path / "a.gguf")) == shape
+    requantize(open_model(tmp_path / "a.gguf"), tmp_path / "q.gguf", quantization="Q8_0")
+    assert read_shape(GgufFile(tmp_path / "q.gguf")) == shape
+
+
+def test_scaling_of_another_kind_is_refused(tmp_path: Path) -> None:
+    """Divisors that are not Llama 3's would be computed wrongly."""
+    scaling = RopeScaling(kind="llama3", factor=8.0, original_max_positions=32, low_freq_factor=2.0)
+    write_checkpoint(tmp_path / "a", tiny_shape(vocab_size=80, head_size=16, rope_scaling=scaling))
+    convert_to_gguf(tmp_path / "a", tmp_path / "a.gguf")
+    with pytest.raises(CheckpointError, match="in a way of its own"):
+        read_shape(GgufFile(tmp_path / "a.gguf"))
 
 
 def test_half_precision_and_metadata_of_another_file(tmp_path: Path) -> None:

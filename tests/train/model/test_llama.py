@@ -8,11 +8,16 @@ from transformers.models.llama import modeling_llama
 
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
 from train.model.llama import Llama
+from train.model.rope import RopeScaling
 from train.model.shape import LlamaShape
 from train.model.tree import grow
 from train.model.tree_attention import TreeAttention
 
 torch.set_num_threads(1)
+
+LINEAR = RopeScaling(kind="linear", factor=4.0)
+LLAMA3 = RopeScaling(kind="llama3", factor=8.0, original_max_positions=64)
+YARN = RopeScaling(kind="yarn", factor=8.0, original_max_positions=256)
 
 
 def logits_of(model: Llama, token_ids: torch.Tensor) -> torch.Tensor:
@@ -31,9 +36,11 @@ def in_double(self: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         tiny_shape(),
         tiny_shape(is_tied=False, num_kv_heads=1),
         tiny_shape(head_size=10),
-        tiny_shape(rope_factor=4.0),
+        tiny_shape(rope_scaling=LINEAR),
+        tiny_shape(head_size=16, rope_scaling=LLAMA3),
+        tiny_shape(head_size=16, rope_scaling=YARN),
     ],
-    ids=["tied", "one key head", "wide heads", "linear scaling"],
+    ids=["tied", "one key head", "wide heads", "linear", "llama3", "yarn"],
 )
 def test_logits_and_gradients_equal_transformers(shape: LlamaShape, monkeypatch: pytest.MonkeyPatch) -> None:
     """In double precision throughout, both agree to rounding: transformers' norms, single by design, are widened."""
