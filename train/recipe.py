@@ -72,6 +72,19 @@ class SftSettings(SettingsNode):
     num_warmup_steps: int = Field(5, ge=0)
 
 
+class ReplaySettings(SettingsNode):
+    """The base's own words to prompts of no domain, kept by heart (`train.replay`)."""
+
+    share: Share = 0.1
+    """Of a step's prompts: so many are heard beside them, in both phases."""
+    num_prompts: int = Field(256, ge=1, le=492)
+    max_answer_tokens: int = Field(48, ge=1)
+    token_weight: float = Field(0.25, gt=0)
+    """Of each of its tokens in learning by heart, where a token of an answer is 1: its answers are longer."""
+    rl_weight: float = Field(0.1, gt=0)
+    """Of its cross-entropy beside the policy's loss, in reinforcement."""
+
+
 class SetbackSettings(SettingsNode):
     """Second tries on the policy's own failures (`train.setbacks`)."""
 
@@ -183,6 +196,8 @@ class Recipe(SettingsNode):
     rl: RlSettings = RlSettings()
     modes: ModeSettings | None = None
     """Absent: answers have none."""
+    replay: ReplaySettings | None = None
+    """Absent: nothing holds the policy to how the base talks."""
     evaluation: EvaluationSettings = EvaluationSettings()
 
     @model_validator(mode="after")

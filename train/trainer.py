@@ -32,6 +32,7 @@ from train.mode_scores import ModeScores, score_modes
 from train.parts import Parts
 from train.pending import collected_of, plain_collected
 from train.recipe import Recipe
+from train.replay import Replay
 from train.run_directory import RunDirectory
 from train.seeds import seed_of
 from train.staleness import fresh
@@ -90,6 +91,9 @@ class Trainer:
         self._on_step = on_step
         self._is_stopping = is_stopping
         self._levels = {domain.name: domain.levels for domain in recipe.domains}
+        self._replay = (
+            Replay(recipe.replay, parts.codec, parts.sampler, recipe.seed) if recipe.replay is not None else None
+        )
         self._begin(Phase.SFT)
         self.num_done = {Phase.SFT: 0, Phase.RL: 0}
         self._num_quarantined = 0
@@ -162,6 +166,7 @@ class Trainer:
                 reference_weight=rl.reference_weight if phase is Phase.RL else 0.0,
                 micro_batch_tokens=recipe.micro_batch_tokens,
                 max_tokens=max(domain.max_answer_tokens or 64 for domain in recipe.domains),
+                ce_weight=recipe.replay.rl_weight if recipe.replay is not None and phase is Phase.RL else 1.0,
             ),
             entropy_band=self._band,
             reference=self._parts.model.reference,
@@ -201,7 +206,10 @@ class Trainer:
     def _learn_by_heart(self, number: int) -> dict[str, Any]:
         items = self._collector.items(self.curriculum.plan(number, self._recipe.sft.items_per_step))
         groups = demonstrations(items, self._parts, has_modes=self._recipe.modes is not None)
-        return self._learned(self.learner.step(groups))
+        return self._learned(self.learner.step([*groups, *self._replayed(number, len(items))]))
+
+    def _replayed(self, number: int, num_prompts: int) -> Sequence[Group]:
+        return () if self._replay is None else self._replay.groups(self.phase, number, num_prompts)
 
     def _reinforce(self, number: int) -> dict[str, Any] | None:
         """A step; None where it was told to stop with the rollouts at hand."""
@@ -232,16 +240,21 @@ class Trainer:
                 f"all rollouts are {found.staleness} policy versions old and rl.max_staleness is {most}; "
                 "see that new weights reach the sampler, or raise the bound"
             )
+        replayed = self._replayed(self.num_done[Phase.RL], len(collected.draws))
         if self.critic is None:
-            metrics = self._learned(self.learner.step(found.groups))
+            metrics = self._learned(self.learner.step([*found.groups, *replayed]))
         else:
-            metrics = self._learn_with(self.critic, found.groups)
+            metrics = self._learn_with(self.critic, found.groups, replayed)
         return {**metrics, "num_stale": found.num_refused, "staleness": found.staleness}
 
-    def _learn_with(self, critic: Critic, groups: Sequence[Group]) -> dict[str, Any]:
+    def _learn_with(
+        self, critic: Critic, groups: Sequence[Group], replayed: Sequence[Group]
+    ) -> dict[str, Any]:
         """As the critic sees the groups; while it learns alone the policy stays as it is."""
         appraised = critic.step(groups, self._scale)
-        learned = {} if appraised.is_warming_up else self._learned(self.learner.step(appraised.groups))
+        if appraised.is_warming_up:
+            return dict(appraised.metrics)
+        learned = self._learned(self.learner.step([*appraised.groups, *replayed]))
         return {**learned, **appraised.metrics}
 
     def _observe(self, draws: Sequence[Draw], verdicts: Sequence[Sequence[Verdict]]) -> None:

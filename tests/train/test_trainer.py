@@ -63,6 +63,7 @@ def small(**changes: object) -> Recipe:
         "rl.entropy_band": [3.0, 9.0],
         "rl.setbacks": {"share": 0.5},
         "rl.conflict": {"is_measured": True},
+        "replay": {"share": 0.5, "num_prompts": 4, "max_answer_tokens": 4},
         "evaluation": {"num_items": 4, "num_samples": 1},
         "checkpoint_every_steps": 1,
     }
