@@ -39,6 +39,20 @@ class Collected:
     metrics: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An item, how it is explored, and a seed for each try."""
+
+    item: Item
+    way: Way
+    seeds: tuple[int, ...]
+
+    @property
+    def kind(self) -> tuple[float, bool]:
+        """The temperature, and whether there are tools: what is alike is sampled together."""
+        return self.way.temperature, self.item.environment is not None
+
+
 class Collector:
     """Collects.
 
@@ -67,7 +81,7 @@ class Collector:
 
     def collect(self, number: int) -> Collected:
         """The step's rollouts, sampled from the weights as the sampler has them."""
-        rl, codec = self._recipe.rl, self._parts.codec
+        rl = self._recipe.rl
         draws = self._curriculum.plan(number, rl.groups_per_step)
         items = self.items(draws)
         ways = [
@@ -75,13 +89,7 @@ class Collector:
             for place, draw in enumerate(draws)
         ]
         began = time.perf_counter()
-        requests = [
-            SampleRequest(
-                codec.prompt([Message("user", way.said(item.prompt))]), self._seeds("rollout", number, place)
-            )
-            for place, (item, way) in enumerate(zip(items, ways, strict=True))
-        ]
-        episodes = self._first_tries(number, items, requests, ways)
+        episodes = self._first_tries(number, items, ways)
         rollouts = [[episode.rollout for episode in of_item] for of_item in episodes]
         sampled = time.perf_counter()
         verdicts = self._judge(items, episodes)
@@ -125,37 +133,32 @@ class Collector:
         num = self._recipe.rl.rollouts_per_group
         return tuple(seed_of(self._recipe.seed, *name, each) for each in range(num))
 
-    def _first_tries(
-        self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], ways: Sequence[Way]
-    ) -> list[list[Episode]]:
-        """The episodes of each request, sampled together where their temperature is one; with tools, over turns."""
+    def _first_tries(self, number: int, items: Sequence[Item], ways: Sequence[Way]) -> list[list[Episode]]:
+        """The episodes of each item, sampled together where their temperature is one; with tools, over turns."""
+        asked = [
+            _Asked(item, way, self._seeds("rollout", number, place))
+            for place, (item, way) in enumerate(zip(items, ways, strict=True))
+        ]
         found: dict[int, list[Episode]] = {}
-        for temperature, has_tools in sorted(
-            {(way.temperature, item.environment is not None) for way, item in zip(ways, items, strict=True)}
-        ):
-            places = [
-                place
-                for place, (way, item) in enumerate(zip(ways, items, strict=True))
-                if (way.temperature, item.environment is not None) == (temperature, has_tools)
-            ]
-            of_kind, asked = [items[place] for place in places], [requests[place] for place in places]
+        for temperature, has_tools in sorted({each.kind for each in asked}):
+            places = [place for place, each in enumerate(asked) if each.kind == (temperature, has_tools)]
+            of_kind = [asked[place] for place in places]
             drawn = (
-                self._with_tools(of_kind, asked, temperature)
+                self._with_tools(of_kind, temperature)
                 if has_tools
-                else self._read(self._in_modes(number, of_kind, asked, temperature))
+                else self._read(self._in_modes(number, of_kind, temperature))
             )
             found |= dict(zip(places, drawn, strict=True))
-        return [found[place] for place in range(len(requests))]
+        return [found[place] for place in range(len(items))]
 
-    def _with_tools(
-        self, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
-    ) -> list[list[Episode]]:
+    def _with_tools(self, asked: Sequence[_Asked], temperature: float) -> list[list[Episode]]:
         return play(
-            [(item, request.seeds) for item, request in zip(items, requests, strict=True)],
+            [(each.item, each.seeds) for each in asked],
             sampler=self._parts.sampler,
             codec=self._parts.codec,
-            sampling=self._sampling(items, temperature),
+            sampling=self._sampling(temperature),
             limits=TurnLimits(max_tokens=self._recipe.rl.max_rollout_tokens),
+            max_tokens=self.max_answer_tokens,
         )
 
     def _read(self, rollouts: Sequence[Sequence[Rollout]]) -> list[list[Episode]]:
@@ -169,19 +172,26 @@ class Collector:
             for of_item in rollouts
         ]
 
-    def _in_modes(
-        self, number: int, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
-    ) -> list[list[Rollout]]:
+    def _in_modes(self, number: int, asked: Sequence[_Asked], temperature: float) -> list[list[Rollout]]:
         """As `_sample`; while modes are forced, half of each group in each."""
         codec, node = self._parts.codec, self._recipe.modes
-        if node is None or number >= node.forced_steps:
-            return self._sample(items, requests, temperature)
-        halved = [
-            modes.halves(codec, request) if modes.can_work(self._parts.domains[item.domain]) else (request,)
-            for item, request in zip(items, requests, strict=True)
+        requests = [
+            SampleRequest(
+                codec.prompt([Message("user", each.way.said(each.item.prompt))]),
+                each.seeds,
+                self.max_answer_tokens(each.item),
+            )
+            for each in asked
         ]
-        repeated = [item for item, parts in zip(items, halved, strict=True) for _ in parts]
-        drawn = iter(self._sample(repeated, list(chain.from_iterable(halved)), temperature))
+        if node is None or number >= node.forced_steps:
+            return self._sample(requests, temperature)
+        halved = [
+            modes.halves(codec, request)
+            if modes.can_work(self._parts.domains[each.item.domain])
+            else (request,)
+            for each, request in zip(asked, requests, strict=True)
+        ]
+        drawn = iter(self._sample(list(chain.from_iterable(halved)), temperature))
         return [
             modes.joined(codec, request, [next(drawn) for _ in parts]) if len(parts) > 1 else next(drawn)
             for request, parts in zip(requests, halved, strict=True)
@@ -204,22 +214,17 @@ class Collector:
             for rollout in rollouts
         ]
 
-    def _sample(
-        self, items: Sequence[Item], requests: Sequence[SampleRequest], temperature: float
-    ) -> list[list[Rollout]]:
-        drawn = self._parts.sampler.sample(requests, self._sampling(items, temperature))
+    def _sample(self, requests: Sequence[SampleRequest], temperature: float) -> list[list[Rollout]]:
+        drawn = self._parts.sampler.sample(requests, self._sampling(temperature))
         prompts = [Span(request.token_ids) for request in requests]
         return [
             [Rollout((prompt, span), stop) for span, stop in spans]
             for prompt, spans in zip(prompts, drawn, strict=True)
         ]
 
-    def _sampling(self, items: Sequence[Item], temperature: float) -> Sampling:
-        return Sampling(
-            temperature=temperature,
-            max_tokens=max(map(self.max_answer_tokens, items)),
-            stop_token_ids=(self._parts.codec.end_token_id,),
-        )
+    def _sampling(self, temperature: float) -> Sampling:
+        """How to draw; every request has a limit of its own."""
+        return Sampling(temperature=temperature, stop_token_ids=(self._parts.codec.end_token_id,))
 
     def _judge(self, items: Sequence[Item], episodes: Sequence[Sequence[Episode]]) -> list[list[Verdict]]:
         pairs = [
@@ -250,10 +255,13 @@ class Collector:
             return [], {}
         tried = [setback.item for setback in setbacks]
         requests = [
-            setback.request(self._parts.codec, self._seeds("second", number, place))
+            replace(
+                setback.request(self._parts.codec, self._seeds("second", number, place)),
+                max_tokens=self.max_answer_tokens(setback.item),
+            )
             for place, setback in enumerate(setbacks)
         ]
-        second = self._sample(tried, requests, self._recipe.rl.temperature)
+        second = self._sample(requests, self._recipe.rl.temperature)
         told = self._judge(tried, self._read(second))
         groups = [
             reinforced(

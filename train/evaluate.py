@@ -152,46 +152,31 @@ def ask(
 
     Items with tools are played over turns, without an opening.
     """
-    sampling = Sampling(
-        temperature=temperature,
-        max_tokens=max(map(max_tokens, items)),
-        stop_token_ids=(codec.end_token_id,),
-    )
+    sampling = Sampling(temperature=temperature, stop_token_ids=(codec.end_token_id,))
     seeds = [
         tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)) for item in items
     ]
     if any(item.environment is not None for item in items):
         limits = TurnLimits(max_tokens=MAX_ROLLOUT_TOKENS)
         tasks = list(zip(items, seeds, strict=True))
-        played = play(tasks, sampler=sampler, codec=codec, sampling=sampling, limits=limits)
+        played = play(
+            tasks, sampler=sampler, codec=codec, sampling=sampling, limits=limits, max_tokens=max_tokens
+        )
         said = [[(episode.rollout.spans[-1], episode.transcript) for episode in row] for row in played]
     else:
-        said = _said(items, seeds, sampler, codec, sampling, read, opening)
+        requests = [
+            SampleRequest(codec.prompt([Message("user", item.prompt)]) + opening, of_item, max_tokens(item))
+            for item, of_item in zip(items, seeds, strict=True)
+        ]
+        said = [
+            [(span, read(codec.text(opening + span.token_ids))) for span, _ in spans]
+            for spans in sampler.sample(requests, sampling)
+        ]
     pairs = [(item, transcript) for item, row in zip(items, said, strict=True) for _, transcript in row]
     verdicts = iter(pool.verify_all(pairs))
     return [
         [Answer(item, span, transcript, next(verdicts)) for span, transcript in row]
         for item, row in zip(items, said, strict=True)
-    ]
-
-
-def _said(
-    items: Sequence[Item],
-    seeds: Sequence[tuple[int, ...]],
-    sampler: Sampler,
-    codec: Codec,
-    sampling: Sampling,
-    read: Callable[[str], Transcript],
-    opening: tuple[int, ...],
-) -> list[list[tuple[Span, Transcript]]]:
-    """What was sampled in one turn, and what it says."""
-    requests = [
-        SampleRequest(codec.prompt([Message("user", item.prompt)]) + opening, of_item)
-        for item, of_item in zip(items, seeds, strict=True)
-    ]
-    return [
-        [(span, read(codec.text(opening + span.token_ids))) for span, _ in spans]
-        for spans in sampler.sample(requests, sampling)
     ]
 
 

@@ -99,7 +99,10 @@ def halves(codec: Codec, request: SampleRequest) -> tuple[SampleRequest, SampleR
     """The request with each mode forced on half of its answers, `direct` first."""
     half = len(request.seeds) // 2
     seeds = {Mode.DIRECT: request.seeds[:half], Mode.WORK: request.seeds[half:]}
-    direct, work = (SampleRequest(request.token_ids + opening(codec, mode), seeds[mode]) for mode in Mode)
+    direct, work = (
+        replace(request, token_ids=request.token_ids + opening(codec, mode), seeds=seeds[mode])
+        for mode in Mode
+    )
     return direct, work
 
 

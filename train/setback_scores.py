@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from train.codec import Codec
 from train.domains.base import Item
@@ -31,11 +32,12 @@ def score_setbacks(
     setbacks = [_setback(codec, answers[0]) for answers in asked if _is_ended(codec, answers[0])]
     if not setbacks:
         return recovery([], [])
-    sampling = Sampling(
-        temperature=0.0, max_tokens=max(map(max_tokens, items)), stop_token_ids=(codec.end_token_id,)
-    )
+    sampling = Sampling(temperature=0.0, stop_token_ids=(codec.end_token_id,))
     seeds = [(seed_of(EVALUATION_SEED, setback.item.id, "second"),) for setback in setbacks]
-    requests = [setback.request(codec, seed) for setback, seed in zip(setbacks, seeds, strict=True)]
+    requests = [
+        replace(setback.request(codec, seed), max_tokens=max_tokens(setback.item))
+        for setback, seed in zip(setbacks, seeds, strict=True)
+    ]
     second = [spans[0][0] for spans in sampler.sample(requests, sampling)]
     pairs = [
         (setback.item, read(codec.text(span.token_ids)))

@@ -167,16 +167,16 @@ def _sampled(
     """Groups with rewards that differ."""
     items = _items(recipe, step, recipe.rl.groups_per_step)
     seeds = range(recipe.rl.rollouts_per_group)
+    most = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
     requests = [
-        SampleRequest(_prompt(codec, item), tuple(seed_of(0, step, place, each) for each in seeds))
+        SampleRequest(
+            _prompt(codec, item),
+            tuple(seed_of(0, step, place, each) for each in seeds),
+            most[item.domain] or item.max_answer_tokens,
+        )
         for place, item in enumerate(items)
     ]
-    most = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
-    sampling = Sampling(
-        temperature=recipe.rl.temperature,
-        max_tokens=max(most[item.domain] or item.max_answer_tokens for item in items),
-        stop_token_ids=(codec.end_token_id,),
-    )
+    sampling = Sampling(temperature=recipe.rl.temperature, stop_token_ids=(codec.end_token_id,))
     drawn: list[Group] = []
     before = sampler.stats.num_slot_steps
 

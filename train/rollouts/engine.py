@@ -84,8 +84,7 @@ class EngineSampler:
             ):
                 for request in requests:
                     answers = (
-                        self._answer(session, permits, request.token_ids, seed, sampling)
-                        for seed in request.seeds
+                        self._answer(session, permits, request, seed, sampling) for seed in request.seeds
                     )
                     tasks.append([group.create_task(answer) for answer in answers])
         except* (EngineError, MissingLogprobsError) as failed:
@@ -98,11 +97,12 @@ class EngineSampler:
         self,
         session: aiohttp.ClientSession,
         permits: asyncio.Semaphore,
-        token_ids: tuple[int, ...],
+        request: SampleRequest,
         seed: int,
         sampling: Sampling,
     ) -> tuple[Span, StopReason]:
-        body = {"model": self._model_id, "prompt": list(token_ids), **parameters(sampling, seed)}
+        asked = parameters(sampling, seed) | {"max_tokens": request.limit(sampling)}
+        body = {"model": self._model_id, "prompt": list(request.token_ids), **asked}
         try:
             async with asyncio.timeout(self._max_seconds), permits:
                 choice = await self._ask(session, body)

@@ -114,8 +114,9 @@ class InProcessSampler:
             raise ValueError(
                 f"prompts of {min(lengths)} to {max(lengths)} tokens; this model takes 1 to {shape.max_positions - 1}"
             )
-        max_tokens = min(max(lengths) + sampling.max_tokens, shape.max_positions)
-        slot_bytes = 8 * shape.num_layers * shape.num_kv_heads * shape.head_size * max_tokens
+        longest = max(len(request.token_ids) + request.limit(sampling) for request in requests)
+        max_tokens = min(longest, shape.max_positions)
+        slot_bytes = 2 * self._decoder.cache_dtype.itemsize * shape.num_layers * shape.num_kv_heads * shape.head_size * max_tokens
         num = min(self._num_slots, sum(len(request.seeds) for request in requests))
         return max(1, min(num, self._max_cache_bytes // slot_bytes)), max_tokens
 
@@ -174,8 +175,9 @@ class _Batch:
         if not self._busy:
             return False
         lengths = [jobs[0].length - 1 for jobs in self._busy]  # the last token is yet to be computed
-        token_ids = torch.tensor([jobs[0].token_ids[-1] for jobs in self._busy])
-        places = torch.tensor(lengths)
+        device = self._decoder.device
+        token_ids = torch.tensor([jobs[0].token_ids[-1] for jobs in self._busy], device=device)
+        places = torch.tensor(lengths, device=device)
         hidden = self._decoder.hidden(token_ids, places, CacheAttention(self._cache, places, max(lengths)))
         self._stats.num_decode_steps += 1
         self._stats.num_slot_steps += len(self._busy)
@@ -212,9 +214,11 @@ class _Batch:
         jobs = [job for of_row in shared for job in of_row]
         for job in jobs:
             if not job.numbers:
-                job.numbers = uniforms(job.seed, self._sampling.max_tokens)
-        numbers = torch.tensor([job.numbers[len(job.token_ids)] for job in jobs], dtype=torch.float64)
-        rows = torch.tensor([row for row, of_row in enumerate(shared) for _ in of_row])
+                job.numbers = uniforms(job.seed, job.request.limit(self._sampling))
+        device = logits.device
+        said = [job.numbers[len(job.token_ids)] for job in jobs]
+        numbers = torch.tensor(said, dtype=torch.float64, device=device)
+        rows = torch.tensor([row for row, of_row in enumerate(shared) for _ in of_row], device=device)
         tokens, logprobs = draw(logits, numbers, self._sampling.temperature, rows)
         parted: list[dict[int, list[_Job]]] = [{} for _ in shared]
         for job, row, token, logprob in zip(
@@ -231,7 +235,8 @@ class _Batch:
         if job.token_ids[-1] in self._sampling.stop_token_ids:
             job.stop = StopReason.END
         elif (
-            len(job.token_ids) >= self._sampling.max_tokens or job.length >= self._decoder.shape.max_positions
+            len(job.token_ids) >= job.request.limit(self._sampling)
+            or job.length >= self._decoder.shape.max_positions
         ):
             job.stop = StopReason.LENGTH
         return job.stop is not StopReason.DEADLINE

@@ -80,6 +80,7 @@ class Sampling:
     temperature: float = 1.0
     """0 takes the likeliest; its log-probabilities are then those at temperature 1."""
     max_tokens: int = 64
+    """Of each answer whose request says nothing else."""
     stop_token_ids: tuple[int, ...] = ()
 
 
@@ -90,6 +91,12 @@ class SampleRequest:
     token_ids: tuple[int, ...]
     seeds: tuple[int, ...]
     """One for each answer, which depends on weights, prompt, sampling and its seed, and on nothing else in a batch."""
+    max_tokens: int | None = None
+    """Of each answer; the sampling's where None. Another limit cuts the same answer elsewhere."""
+
+    def limit(self, sampling: Sampling) -> int:
+        """The most tokens of an answer."""
+        return sampling.max_tokens if self.max_tokens is None else self.max_tokens
 
 
 class Sampler(Protocol):

@@ -46,6 +46,7 @@ def play(
     codec: Codec,
     sampling: Sampling,
     limits: TurnLimits,
+    max_tokens: Callable[[Item], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[list[Episode]]:
     """An episode for each seed of each item, in order.
@@ -54,10 +55,14 @@ def play(
     without tools take one turn. Episodes of one item share their first span.
 
     Args:
+        max_tokens: of one turn of an item; the sampling's where None.
         clock: monotonic, in seconds.
     """
     deadline = clock() + limits.max_seconds
-    played = [_begun(item, seeds, codec) for item, seeds in tasks]
+    played = [
+        _begun(item, seeds, codec, max_tokens(item) if max_tokens is not None else None)
+        for item, seeds in tasks
+    ]
     active = [episode for row in played for episode in row]
     while active:
         for episode in active:
@@ -75,8 +80,9 @@ def play(
 class _Running:
     """An episode under way."""
 
-    def __init__(self, item: Item, seed: int, prompt: Span, codec: Codec) -> None:
+    def __init__(self, item: Item, seed: int, prompt: Span, codec: Codec, max_tokens: int | None) -> None:
         self.context = prompt.token_ids
+        self.max_tokens = max_tokens
         self.is_over = False
         self._seed = seed
         self._codec = codec
@@ -131,10 +137,10 @@ class _Running:
         return results
 
 
-def _begun(item: Item, seeds: Sequence[int], codec: Codec) -> list[_Running]:
+def _begun(item: Item, seeds: Sequence[int], codec: Codec, max_tokens: int | None) -> list[_Running]:
     tools = BoundedToolset.of(item.environment).schemas() if item.environment is not None else ()
     prompt = Span(codec.prompt([Message("user", item.prompt)], tools))
-    return [_Running(item, seed, prompt, codec) for seed in seeds]
+    return [_Running(item, seed, prompt, codec, max_tokens) for seed in seeds]
 
 
 def _sampled(
@@ -143,12 +149,12 @@ def _sampled(
     """One turn of each; episodes that stand at the same tokens are one request, whose prompt is computed once."""
     if not active:
         return []
-    alike: dict[tuple[int, ...], list[_Running]] = {}
+    alike: dict[tuple[tuple[int, ...], int | None], list[_Running]] = {}
     for episode in active:
-        alike.setdefault(episode.context, []).append(episode)
+        alike.setdefault((episode.context, episode.max_tokens), []).append(episode)
     requests = [
-        SampleRequest(context, tuple(episode.turn_seed for episode in episodes))
-        for context, episodes in alike.items()
+        SampleRequest(context, tuple(episode.turn_seed for episode in episodes), max_tokens)
+        for (context, max_tokens), episodes in alike.items()
     ]
     drawn = sampler.sample(requests, sampling)
     return [

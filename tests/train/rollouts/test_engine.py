@@ -100,6 +100,20 @@ async def test_an_answer_is_cut_behind_its_stop_token(serve: Callable[[Handler],
     assert found[0][0][1] is StopReason.LENGTH
 
 
+async def test_a_request_has_its_own_limit(serve: Callable[[Handler], Any]) -> None:
+    """The engine is asked for as many tokens as the request says, and where it says nothing as the sampling does."""
+    limits: dict[int, int] = {}
+
+    async def handler(request: web.Request) -> web.Response:
+        body = await request.json()
+        limits[body["prompt"][0]] = body["max_tokens"]
+        return web.json_response({"choices": [LLAMACPP]})
+
+    requests = [SampleRequest((3,), (1,), max_tokens=8), SampleRequest((4,), (1,))]
+    await (await serve(handler))._sample(requests, Sampling(max_tokens=24))
+    assert limits == {3: 8, 4: 24}
+
+
 async def test_slow_and_failing_engines(serve: Callable[[Handler], Any]) -> None:
     """A slow answer is an empty span at its deadline; a refusal and a missing engine are errors that say so."""
     import asyncio

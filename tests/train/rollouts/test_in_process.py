@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -84,6 +85,29 @@ def test_answers_end_where_they_should_and_no_slot_idles() -> None:
     assert stats.num_tokens == sum(len(span.token_ids) for span, _ in answers)
     assert stats.num_prompt_tokens == sum(map(len, PROMPTS)), "each prompt is computed once"
     assert stats.num_slot_steps <= stats.num_tokens - len(answers), "first tokens come with the prompt"
+
+
+@pytest.mark.parametrize("make_linear", [FloatLinear, Int8Linear])
+@pytest.mark.parametrize("num_slots", [2, 64])
+def test_each_request_has_its_own_limit(make_linear: type, num_slots: int) -> None:
+    """To the bit: with one limit for all it is the sampling's, with several each answer is the same one, cut."""
+    model = tiny_llama(dtype=torch.float32)
+    sampler = InProcessSampler(model, make_linear=make_linear, num_slots=num_slots)
+    expected = sampler.sample(REQUESTS, SAMPLING)
+    other = replace(SAMPLING, max_tokens=3)
+    alike = [replace(request, max_tokens=SAMPLING.max_tokens) for request in REQUESTS]
+    assert sampler.sample(alike, other) == expected
+    limits = (2, None, 1, 7)
+    mixed = [replace(request, max_tokens=limit) for request, limit in zip(REQUESTS, limits, strict=True)]
+    twins = [*mixed, replace(REQUESTS[0], max_tokens=5)]  # two limits behind one prompt
+    found = sampler.sample(twins, other)
+    for row, whole, limit in zip(found, [*expected, expected[0]], (2, 3, 1, 7, 5), strict=True):
+        for (span, stop), (all_of_it, _) in zip(row, whole, strict=True):
+            assert span.token_ids == all_of_it.token_ids[:limit]
+            assert span.behavior_logprobs == (all_of_it.behavior_logprobs or ())[:limit]
+            is_ended = span.token_ids[-1] in SAMPLING.stop_token_ids
+            assert stop is (StopReason.END if is_ended else StopReason.LENGTH)
+    assert {len(span.token_ids) for span, stop in found[2]} == {1}
 
 
 def num_beginnings(sampler: InProcessSampler, requests: list[SampleRequest]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from train.domains import catalog
@@ -215,6 +216,22 @@ def test_many_environments_go_forward_in_one_batch() -> None:
         assert row[0].rollout.spans[0] is row[1].rollout.spans[0]
     alone, _ = played(script, store_item(prompt="y"))
     assert alone.rollout == episodes[1][0].rollout
+
+
+def test_every_turn_has_its_items_limit() -> None:
+    """Also where two items stand at the same tokens: they are then two requests."""
+    limits = {0: 8, 1: 24}
+    items = [replace(store_item(), index=index) for index in limits]
+    sampler = Scripted(get_then_answer)
+    play(
+        [(item, [1, 2]) for item in items],
+        sampler=sampler,
+        codec=CharacterTurns(),
+        sampling=SAMPLING,
+        limits=LIMITS,
+        max_tokens=lambda item: limits[item.index],
+    )
+    assert [[request.max_tokens for request in requests] for requests in sampler.asked] == [[8, 24], [8, 24]]
 
 
 def test_references_of_tool_domains_can_be_played() -> None:
