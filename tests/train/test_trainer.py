@@ -156,7 +156,7 @@ def test_what_is_recorded(tmp_path: Path, pool: Pool) -> None:
     assert whens == ["before", "after_sft", "after_rl"]
     assert [line["step"] for line in lines if line["phase"] == "rl"] == [1, 2, 3, 4]
     last = next(line for line in reversed(lines) if line["phase"] == "rl")
-    assert set(last["cosines"]) == {"terse_addition", "terse_sorting"}
+    assert set(last["cosines"]) == {"replay", "terse_addition", "terse_sorting"}
     assert last["grad_norm"] > 0
     assert any(line.get("num_second") for line in lines)
     assert list((tmp_path / "run" / "tensorboard").iterdir())
