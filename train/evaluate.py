@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from train.codec import Codec
 from train.domains.base import Domain, Item, Verdict
-from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span
+from train.process_scores import Course, ProcessScore
+from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span, StopReason
 from train.rollouts.turns import TurnLimits, play
 from train.seeds import seed_of
 from train.transcript import Message, Transcript, answered
@@ -53,6 +54,8 @@ class DomainScore:
     """Items without a verdict: scored 0, and to be looked at."""
     mean_tokens: float
     """Of the greedy answers, their ends included; with tools, of the last turn."""
+    process: ProcessScore | None = None
+    """How the greedy answers went about it; None where items have no tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class Answer:
 
     item: Item
     span: Span
+    """Of the last turn."""
+    stop: StopReason
     transcript: Transcript
     verdict: Verdict
 
@@ -95,6 +100,7 @@ def held_out(domain: Domain, levels: Sequence[int], num_items: int) -> list[Item
 def evaluate(
     items: Mapping[str, Sequence[Item]],
     *,
+    domains: Mapping[str, Domain],
     sampler: Sampler,
     codec: Codec,
     pool: Pool,
@@ -107,6 +113,7 @@ def evaluate(
 
     Args:
         items: of each domain, from `held_out`.
+        domains: by name; they have the references that episodes with tools are held against.
         sampler: as it is now.
         codec: the policy's.
         pool: judges.
@@ -131,6 +138,7 @@ def evaluate(
                 else None,
                 num_errors=sum(answers[0].verdict.error is not None for answers in greedy),
                 mean_tokens=fmean(len(answers[0].span.token_ids) for answers in greedy),
+                process=_process(domains[domain], [answers[0] for answers in greedy]),
             )
         )
     return Evaluation(tuple(scores))
@@ -162,22 +170,40 @@ def ask(
         played = play(
             tasks, sampler=sampler, codec=codec, sampling=sampling, limits=limits, max_tokens=max_tokens
         )
-        said = [[(episode.rollout.spans[-1], episode.transcript) for episode in row] for row in played]
+        said = [
+            [(episode.rollout.spans[-1], episode.rollout.stop, episode.transcript) for episode in row]
+            for row in played
+        ]
     else:
         requests = [
             SampleRequest(codec.prompt([Message("user", item.prompt)]) + opening, of_item, max_tokens(item))
             for item, of_item in zip(items, seeds, strict=True)
         ]
         said = [
-            [(span, read(codec.text(opening + span.token_ids))) for span, _ in spans]
+            [(span, stop, read(codec.text(opening + span.token_ids))) for span, stop in spans]
             for spans in sampler.sample(requests, sampling)
         ]
-    pairs = [(item, transcript) for item, row in zip(items, said, strict=True) for _, transcript in row]
+    pairs = [(item, transcript) for item, row in zip(items, said, strict=True) for *_, transcript in row]
     verdicts = iter(pool.verify_all(pairs))
     return [
-        [Answer(item, span, transcript, next(verdicts)) for span, transcript in row]
+        [Answer(item, span, stop, transcript, next(verdicts)) for span, stop, transcript in row]
         for item, row in zip(items, said, strict=True)
     ]
+
+
+def _process(domain: Domain, answers: Sequence[Answer]) -> ProcessScore | None:
+    courses = [
+        Course.of(
+            answer.item,
+            domain.reference(answer.item),
+            answer.transcript,
+            is_right=answer.verdict.passed,
+            is_ended=answer.stop is StopReason.END,
+        )
+        for answer in answers
+        if answer.item.environment is not None
+    ]
+    return ProcessScore.of(courses) if courses else None
 
 
 def _macro(scores: Sequence[Score]) -> Score:

@@ -303,6 +303,7 @@ class Trainer:
         self._parts.sampler.update(self._policy_version)
         return evaluate(
             self._held_out(),
+            domains=parts.domains,
             sampler=parts.sampler,
             codec=parts.codec,
             pool=parts.pool,

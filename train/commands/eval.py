@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from serving.settings_sources import SettingsError, load_settings
-from train.recipe import Recipe
+from train.recipe import Recipe, RecipeError
 
 if TYPE_CHECKING:
     from train.evaluate import Evaluation
@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
     """Run `tierwise train eval argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
     from serving.bringup.errors import BringupError
+    from serving.engines.base import EngineError
     from serving.registry.errors import RegistryError
     from train.checkpoints.directory import CheckpointError
     from train.domains.audit import UnauditedError
@@ -49,6 +50,8 @@ def main(argv: list[str]) -> int:
     except (
         BringupError,
         CheckpointError,
+        EngineError,
+        RecipeError,
         RegistryError,
         RunError,
         SettingsError,
@@ -79,6 +82,7 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
         own = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
         return evaluate(
             items,
+            domains=parts.domains,
             sampler=parts.sampler,
             codec=parts.codec,
             pool=parts.pool,
