@@ -75,7 +75,7 @@ def thinking_over(run: Finished) -> dict[str, float]:
     ]
     found = score_setbacks(
         items,
-        sampler=run.parts.sampler,
+        sampler=run.trainer.evaluator(),
         codec=run.parts.codec,
         pool=run.parts.pool,
         max_tokens=run.trainer.max_answer_tokens,

@@ -47,4 +47,5 @@ def assemble(recipe: Recipe, home: Path, console: Console) -> Iterator[Parts]:
             policy.codec,
             {domain.name: domain for domain in domains},
             pool,
+            make_evaluator=policy.make_evaluator,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,3 +55,13 @@ class Parts:
     domains: Mapping[str, Domain]
     """Audited."""
     pool: Pool
+    make_evaluator: Callable[[], Sampler] | None = None
+    """Makes a sampler for an evaluation, of the weights as they are then, and it is dropped behind it, so that nothing
+    stands twice in memory while the run learns; None: `sampler` is what evaluations draw from."""
+
+    def evaluator(self, policy_version: int) -> Sampler:
+        """What evaluations draw from, of the weights as they are, which have this version."""
+        if self.make_evaluator is not None:
+            return self.make_evaluator()
+        self.sampler.update(policy_version)
+        return self.sampler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ from train.seeds import seed_of
 
 NUM_SLOTS: Final = 128
 LINEAR_MAPS: Final[Mapping[str, Callable[[Tensor], LinearMap]]] = {"float": FloatLinear, "int8": Int8Linear}
-"""By `rl.sampler`."""
+"""By `rl.sampler`, and by `evaluation.sampler`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Policy:
     codec: Codec
     base: Path | None
     """The directory that it came from; None for random weights."""
+    make_evaluator: Callable[[], InProcessSampler] | None
+    """As `parts.Parts`."""
 
 
 def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots: int = NUM_SLOTS) -> Policy:
@@ -55,8 +58,15 @@ def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots:
         model, policy_codec = load_llama(directory), ChatCodec(directory)
     adapt(model, recipe.adapt, recipe.seed)
     policy = LlamaPolicy(model, temperature=recipe.rl.temperature)
-    sampler = InProcessSampler(model, num_slots=num_slots, make_linear=LINEAR_MAPS[recipe.rl.sampler])
-    return Policy(policy, sampler, policy_codec, directory)
+    kind, judged = recipe.rl.sampler, recipe.evaluation.sampler
+    make_sampler = partial(InProcessSampler, model, num_slots=num_slots)
+    return Policy(
+        policy,
+        make_sampler(make_linear=LINEAR_MAPS[kind]),
+        policy_codec,
+        directory,
+        partial(make_sampler, make_linear=LINEAR_MAPS[judged]) if judged != kind else None,
+    )
 
 
 def adapt(model: Llama, settings: AdaptSettings, seed: int) -> None:

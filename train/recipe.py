@@ -177,6 +177,8 @@ class EvaluationSettings(SettingsNode):
     """Of reinforcement; 0: before and after each phase alone."""
     num_samples: int = Field(1, ge=1)
     """At temperature 1, beside the greedy answer."""
+    sampler: Literal["float", "int8"] = "float"
+    """As `rl.sampler`; what is released are the weights themselves, so by default they are what is judged."""
 
 
 class Recipe(SettingsNode):

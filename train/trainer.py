@@ -33,6 +33,7 @@ from train.parts import Parts
 from train.pending import collected_of, plain_collected
 from train.recipe import Recipe
 from train.replay import Replay
+from train.rollouts.rollout import Sampler
 from train.run_directory import RunDirectory
 from train.seeds import seed_of
 from train.staleness import fresh
@@ -300,17 +301,20 @@ class Trainer:
     def evaluation(self) -> Evaluation:
         """What the policy can do now."""
         node, parts = self._recipe.evaluation, self._parts
-        self._parts.sampler.update(self._policy_version)
         return evaluate(
             self._held_out(),
             domains=parts.domains,
-            sampler=parts.sampler,
+            sampler=self.evaluator(),
             codec=parts.codec,
             pool=parts.pool,
             max_tokens=self._collector.max_answer_tokens,
             num_samples=node.num_samples,
             read=answered if self._recipe.modes is None else modes.read,
         )
+
+    def evaluator(self) -> Sampler:
+        """What evaluations draw from (`evaluation.sampler`), of the weights as they are now."""
+        return self._parts.evaluator(self._policy_version)
 
     def max_answer_tokens(self, item: Item) -> int:
         """What an answer to it may take."""
@@ -321,7 +325,7 @@ class Trainer:
         parts = self._parts
         return score_modes(
             self._held_out(),
-            sampler=parts.sampler,
+            sampler=self.evaluator(),
             codec=parts.codec,
             pool=parts.pool,
             max_tokens=self._collector.max_answer_tokens,

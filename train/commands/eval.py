@@ -73,7 +73,6 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
     with assemble(recipe, home, Console(stderr=True)) as parts:
         if is_run:
             load_weights(Path(args.policy), parts.model)
-            parts.sampler.update(parts.sampler.policy_version + 1)
         items = {
             domain.name: held_out(parts.domains[domain.name], args.levels or domain.levels, args.items)
             for domain in recipe.domains
@@ -83,7 +82,7 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
         return evaluate(
             items,
             domains=parts.domains,
-            sampler=parts.sampler,
+            sampler=parts.evaluator(parts.sampler.policy_version + is_run),
             codec=parts.codec,
             pool=parts.pool,
             max_tokens=lambda item: own[item.domain] or item.max_answer_tokens,
