@@ -109,7 +109,8 @@ class ConflictProbe:
         domains = sorted(sketches)
         for place, one in enumerate(domains):
             for other in domains[place + 1 :]:
-                for module in sketches[one].keys() & sketches[other].keys():
+                # in an order of their own, or sums over them would vary with the process's hashes
+                for module in sorted(sketches[one].keys() & sketches[other].keys()):
                     cosine = _cosine(sketches[one][module], sketches[other][module])
                     self.cosines.setdefault((one, other, module), Cosine()).observe(cosine)
 

@@ -10,13 +10,13 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 
 from train.batch import Credit, Group, micro_batches, totals_of
 from train.conflict import ConflictProbe
 from train.entropy import EntropyBand
 from train.losses import Clip, Objective, Tokens, Totals, cross_entropy, policy_loss, reference_loss
+from train.sharding import parted_like, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,15 @@ class Learner:
         for domain in sorted({group.domain for group in groups}):
             self._accumulate([group for group in groups if group.domain == domain], totals, seen)
             gradients[domain] = {
-                name: weight.grad for name, weight in self.model.trained().items() if weight.grad is not None
+                name: whole(weight.grad)
+                for name, weight in self.model.trained().items()
+                if weight.grad is not None
             }
             self.optimizer.zero_grad(set_to_none=True)
         combined = conflict.combine(self.num_steps_done, {d: g for d, g in gradients.items() if g})
         for name, weight in self.model.trained().items():
-            weight.grad = combined.gradient.get(name)
+            gradient = combined.gradient.get(name)
+            weight.grad = None if gradient is None else parted_like(gradient, weight)
         seen.num_projected = combined.num_projected
 
     def _loss(self, batch: Sequence[Group], totals: Totals, seen: Sums) -> Tensor:
@@ -187,7 +190,11 @@ class Learner:
 
     def _apply(self, totals: Totals, seen: Sums) -> StepReport:
         weights = [weight for weight in self.model.trained().values() if weight.grad is not None]
-        norm = _whole(torch.nn.utils.clip_grad_norm_(weights, self.config.max_grad_norm)) if weights else 0.0
+        norm = (
+            float(whole(torch.nn.utils.clip_grad_norm_(weights, self.config.max_grad_norm)))
+            if weights
+            else 0.0
+        )
         rate = self.learning_rate()
         is_applied = math.isfinite(norm) and all(map(math.isfinite, seen.losses.values()))
         if is_applied:
@@ -248,11 +255,6 @@ def _far(logprobs: Tensor, laid: _Laid, most: float) -> Tensor:
     sums = apart.new_zeros(num).index_add(0, laid.tokens.rollout, apart)
     lengths = apart.new_zeros(num).index_add(0, laid.tokens.rollout, laid.is_sampled.to(apart.dtype))
     return sums > most * lengths.clamp(min=1)
-
-
-def _whole(norm: Tensor) -> float:
-    """As a number, the parts of other processes included."""
-    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
 
 class Sums:

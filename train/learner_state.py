@@ -1,4 +1,7 @@
-"""What learns, as tensors by name: weights that move, the optimiser's moments, the reference; and back again."""
+"""What learns, as tensors by name: weights that move, the optimiser's moments, the reference; and back again.
+
+Tensors are whole, whatever parts of them processes have: what several processes wrote, one reads, and the other way.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from torch.optim import Optimizer
 
 from train.critic import Critic
 from train.parts import ReferencedModel
+from train.sharding import parted_like, put, whole
 
 MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 """Of AdamW."""
@@ -27,6 +31,7 @@ def learner_tensors(model: ReferencedModel, optimizer: Optimizer) -> dict[str, T
 def load_learner(tensors: Mapping[str, Tensor], model: ReferencedModel, optimizer: Optimizer) -> None:
     """Put them back."""
     _load_moving(tensors, model.trained(), optimizer)
+    model.refresh()
     if reference := _under("reference.", tensors):
         model.keep_reference(reference)
 
@@ -45,10 +50,10 @@ def load_critic(tensors: Mapping[str, Tensor], critic: Critic) -> None:
 def _moving_tensors(weights: Mapping[str, Parameter], optimizer: Optimizer) -> dict[str, Tensor]:
     """Weights by name, and their moments; the optimiser has them in the same order."""
     names = list(weights)
-    tensors = {f"weight.{name}": weight.detach() for name, weight in weights.items()}
+    tensors = {f"weight.{name}": whole(weight) for name, weight in weights.items()}
     for place, moments in optimizer.state_dict()["state"].items():
         for kind in MOMENTS:
-            tensors[f"{kind}.{names[place]}"] = moments[kind]
+            tensors[f"{kind}.{names[place]}"] = whole(moments[kind])
     return tensors
 
 
@@ -57,10 +62,15 @@ def _load_moving(
 ) -> None:
     moments: dict[int, dict[str, Tensor]] = {}
     for place, (name, weight) in enumerate(weights.items()):
-        weight.data.copy_(tensors[f"weight.{name}"])
+        put(tensors[f"weight.{name}"], weight)
         if f"step.{name}" in tensors:
-            moments[place] = {kind: tensors[f"{kind}.{name}"] for kind in MOMENTS}
+            moments[place] = {kind: _moment(tensors[f"{kind}.{name}"], weight) for kind in MOMENTS}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+def _moment(tensor: Tensor, weight: Parameter) -> Tensor:
+    """Parted as its weight; the count of steps is a number, and whole everywhere."""
+    return parted_like(tensor, weight) if tensor.shape == weight.shape else tensor
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

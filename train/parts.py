@@ -10,11 +10,12 @@ from torch import Tensor
 
 from train.batch import Group
 from train.codec import Codec
-from train.critic import HiddenModel
+from train.critic import Critic, HiddenModel
 from train.domains.base import Domain
-from train.learner import TrainedModel
+from train.learner import Learner, TrainedModel
+from train.model.rope import RopeScaling
 from train.rollouts.rollout import Sampler
-from train.verifiers.pool import Pool
+from train.verifiers.pool import Judge
 
 
 class ReferencedModel(TrainedModel, Protocol):
@@ -28,12 +29,34 @@ class ReferencedModel(TrainedModel, Protocol):
         """(tokens,): log-probs by the weights that were kept."""
         ...
 
+    def refresh(self) -> None:
+        """Let whatever follows the weights of `trained` have them as they are now; all processes do it at once."""
+        ...
+
     def reference_weights(self) -> Mapping[str, Tensor]:
         """The weights that were kept; empty where none were."""
         ...
 
 
-class LearningModel(ReferencedModel, HiddenModel, Protocol):
+class RotatedModel(Protocol):
+    """A model whose rotary positions can be scaled (`train.context`)."""
+
+    @property
+    def rope_scaling(self) -> RopeScaling | None:
+        """How positions are scaled."""
+        ...
+
+    @property
+    def max_positions(self) -> int:
+        """That are taken."""
+        ...
+
+    def rotate_by(self, scaling: RopeScaling | None, max_positions: int) -> None:
+        """From now on positions are scaled so, and so many are taken."""
+        ...
+
+
+class LearningModel(ReferencedModel, HiddenModel, RotatedModel, Protocol):
     """All that a run asks of a policy."""
 
 
@@ -54,7 +77,9 @@ class Parts:
     codec: Codec
     domains: Mapping[str, Domain]
     """Audited."""
-    pool: Pool
+    pool: Judge
+    make_learner: Callable[..., Learner] = Learner
+    make_critic: Callable[..., Critic] = Critic
     make_evaluator: Callable[[], Sampler] | None = None
     """Makes a sampler for an evaluation, of the weights as they are then, and it is dropped behind it, so that nothing
     stands twice in memory while the run learns; None: `sampler` is what evaluations draw from."""

@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from pydantic import ValidationError
 
-from train.checkpointing import load_latest
-from train.learner import TrainedModel
+from train.checkpointing import Checkpoint, load_latest, save
+from train.parts import LearningModel
 from train.recipe import Recipe
+from train.stages import Stretch
 
 RECIPE_NAME: Final = "recipe.json"
 METRICS_NAME: Final = "metrics.jsonl"
@@ -22,6 +23,31 @@ CHECKPOINTS_NAME: Final = "checkpoints"
 
 class RunError(Exception):
     """A run cannot be begun or taken up where it was asked for; the message names the remedy."""
+
+
+class Run(Protocol):
+    """Where a trainer keeps what it does."""
+
+    @property
+    def num_lines(self) -> int:
+        """Of metrics, so far."""
+        ...
+
+    def record(self, phase: str, step: int, metrics: Mapping[str, Any]) -> None:
+        """One line of the phase's step."""
+        ...
+
+    def forget_after(self, num_lines: int) -> None:
+        """Drop all lines but the first `num_lines`."""
+        ...
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint."""
+        ...
+
+    def latest(self) -> Checkpoint | None:
+        """The last one that was kept; None where there is none."""
+        ...
 
 
 class RunDirectory:
@@ -45,14 +71,15 @@ class RunDirectory:
                 raise RunError(
                     f"{path} holds a run already; go on with it by --resume, or name another directory"
                 )
-            if json.loads(kept.read_text()) != recipe.model_dump(mode="json"):
+            if read_recipe(path) != recipe:
                 raise RunError(
                     f"{path} was begun with another recipe, which {kept} has; resume with that one"
                 )
         elif is_resumed:
             raise RunError(f"{path} holds no run to resume; leave --resume out to begin one")
         path.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(recipe.model_dump(mode="json"), indent=2) + "\n")
+        if not is_resumed:
+            kept.write_text(json.dumps(recipe.model_dump(mode="json"), indent=2) + "\n")
 
     def __enter__(self) -> Self:
         from torch.utils.tensorboard import SummaryWriter
@@ -85,6 +112,14 @@ class RunDirectory:
         self._lines.truncate(len("".join(lines).encode()))
         self.num_lines = len(lines)
 
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write it beside the others (`train.checkpointing`)."""
+        save(self.checkpoints, checkpoint)
+
+    def latest(self) -> Checkpoint | None:
+        """The last whole one; None where there is none."""
+        return load_latest(self.checkpoints)
+
 
 def read_recipe(path: Path) -> Recipe:
     """The recipe of a run.
@@ -103,8 +138,8 @@ def read_recipe(path: Path) -> Recipe:
         ) from None
 
 
-def load_weights(path: Path, model: TrainedModel) -> int:
-    """Put the moving weights of a run's last checkpoint into `model`; how many steps they have seen.
+def load_weights(path: Path, model: LearningModel) -> int:
+    """Put the moving weights of a run's last checkpoint into `model`, and its scaling; how many steps they have seen.
 
     Raises:
         RunError: there is no whole checkpoint.
@@ -114,6 +149,10 @@ def load_weights(path: Path, model: TrainedModel) -> int:
         raise RunError(f"{path} has no checkpoint yet; wait for the first, or resume the run")
     for name, weight in model.trained().items():
         weight.data.copy_(found.tensors[f"weight.{name}"])
+    context = read_recipe(path).context
+    if context is not None:
+        is_learned = found.state["phase"] != "sft"
+        Stretch(context, model).apply("last" if is_learned else max(0, found.state["num_done"]["sft"] - 1))
     return found.num_steps
 
 

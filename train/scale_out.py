@@ -1,36 +1,45 @@
-"""The learner and the sampler over several processes of `accelerate launch`: DDP, or FSDP2.
+"""A run over several processes of `accelerate launch`: its learner (DDP, or FSDP2), sampler, judges and critic.
 
-Every process is given the same groups and takes its share of them, so the denominators of a step are those of the whole
-step and need no exchange. Processes go through as many micro-batches as the one with the most; who has fewer computes a
-small one that counts nothing, for a gradient is exchanged in every backward pass. The step is that of one process but
-for the order of its sums.
+Every process goes through the trainer's whole story with parts that share the work out: rollouts, verdicts and states
+are computed each in one process and known to all; of a step's groups each learns its share. The denominators of a step
+are those of the whole step and need no exchange. Processes go through as many micro-batches as the one with the most;
+who has fewer computes a small one that counts nothing, for a gradient is exchanged in every backward pass. A step is
+that of one process but for the order of its sums.
 
-Under FSDP2 only weights that move are sharded, a unit for each layer; frozen ones are whole everywhere.
+Under FSDP2 the learner's own copy of the weights that move is sharded, a unit for each layer, and so are its gradients
+and moments. The model that samples, and the reference, are whole everywhere.
 
-    accelerate launch --multi_gpu --num_processes 2 my_run.py     # ACCELERATE_USE_CPU=true without GPUs: gloo, no MPI
+    ACCELERATE_USE_CPU=true accelerate launch --multi_gpu --num_processes 2 -m tierwise train run r0 --out runs/r0
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import torch
-import torch.distributed as dist
-from accelerate import Accelerator
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 
+from train.appraisal import is_appraised
 from train.batch import Group, micro_batches
-from train.learner import Learner, LearnerConfig, Sums
+from train.critic import Critic
+from train.domains.base import Item, Verdict
+from train.learner import Learner, LearnerConfig, StepReport, Sums
 from train.losses import Totals
 from train.model.policy import LlamaPolicy, Scorer
-from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span, StopReason
-
-T = TypeVar("T")
+from train.parts import LearningModel, Parts, UpdatedSampler
+from train.processes import Processes, TogetherError
+from train.recipe import Recipe
+from train.rollouts.rollout import SampleRequest, Sampling, Span, StopReason
+from train.transcript import Transcript
+from train.verifiers.pool import Judge
 
 
 class Wrapping(StrEnum):
@@ -42,73 +51,79 @@ class Wrapping(StrEnum):
     """Each has a part of every weight that moves, of its gradient, and of its moments."""
 
 
-class Processes:
-    """This process among those that were launched together.
+def spread_out(parts: Parts, recipe: Recipe, processes: Processes, wrapping: Wrapping) -> Parts:
+    """The same parts, their work shared among the processes; as they are where this one is alone.
 
     Args:
-        accelerator: of this process; it has set the process group up.
+        parts: of this process, put together from the recipe in all of them; no optimiser is made yet.
+        recipe: of the run.
+        processes: which take part.
+        wrapping: how the policy is spread.
+
+    Raises:
+        TogetherError: the recipe cannot be run by several processes.
     """
-
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
-        self.rank: int = accelerator.process_index
-        self.num: int = accelerator.num_processes
-
-    def share(self, whole: Sequence[T], rank: int | None = None) -> list[T]:
-        """Every `num`-th member from this process's place, or another's."""
-        return list(whole[self.rank if rank is None else rank :: self.num])
-
-    def gathered(self, mine: T) -> list[T]:
-        """What each process gives here, in the order of ranks."""
-        if self.num == 1:
-            return [mine]
-        found: list[Any] = [None] * self.num
-        dist.all_gather_object(found, mine)
-        return found
-
-    def wrap(self, policy: LlamaPolicy, wrapping: Wrapping) -> None:
-        """Spread the policy, before an optimiser is made of its weights."""
-        wraps: dict[Wrapping, Callable[[Scorer], torch.nn.Module]] = {
-            Wrapping.DDP: self._accelerator.prepare_model,
-            Wrapping.FSDP2: self._sharded,
-        }
-        policy.call_through(wraps[wrapping](policy.scorer))
-
-    def _sharded(self, scorer: Scorer) -> torch.nn.Module:
-        mesh = init_device_mesh(self._accelerator.device.type, (self.num,))
-        frozen = {weight for weight in scorer.parameters() if not weight.requires_grad}
-        for layer in scorer.model.model.layers[scorer.first_trained :]:
-            fully_shard(layer, mesh=mesh, ignored_params=frozen)
-        fully_shard(scorer, mesh=mesh, ignored_params=frozen)
-        return scorer
+    if processes.num == 1:
+        return parts
+    if recipe.rl.rollouts_url is not None:
+        raise TogetherError(
+            "rl.rollouts_url is set, and each process would push its weights to that server; run it in one process, "
+            "or leave rl.rollouts_url out so that each process samples its share"
+        )
+    if not isinstance(parts.model, LlamaPolicy):
+        raise TogetherError(
+            f"only a LlamaPolicy is spread over processes, and this is a {type(parts.model).__name__}"
+        )
+    wrap(parts.model, processes, wrapping)
+    return replace(
+        parts,
+        sampler=ShardedSampler(parts.sampler, processes),
+        pool=ShardedJudge(parts.pool, processes),
+        make_learner=partial(ShardedLearner, processes=processes),
+        make_critic=partial(ShardedCritic, processes=processes),
+    )
 
 
-def whole_weights(policy: LlamaPolicy) -> dict[str, Tensor]:
-    """The weights that move, in full, in every process; all must call it."""
-    return {
-        name: weight.full_tensor() if isinstance(weight, DTensor) else weight.detach().clone()
-        for name, weight in policy.trained().items()
-    }
+def wrap(policy: LlamaPolicy, processes: Processes, wrapping: Wrapping) -> None:
+    """Spread a policy, before an optimiser is made of its weights."""
+    if wrapping is Wrapping.DDP:
+        policy.call_through(DistributedDataParallel(policy.scorer))
+    else:
+        learning = policy.twin()
+        policy.call_through(_sharded(learning, processes.num), learning)
+
+
+def _sharded(scorer: Scorer, num_processes: int) -> torch.nn.Module:
+    mesh = init_device_mesh(next(scorer.parameters()).device.type, (num_processes,))
+    frozen = {weight for weight in scorer.parameters() if not weight.requires_grad}
+    for layer in scorer.model.model.layers[scorer.first_trained :]:
+        fully_shard(layer, mesh=mesh, ignored_params=frozen)
+    fully_shard(scorer, mesh=mesh, ignored_params=frozen)
+    return scorer
 
 
 class ShardedLearner(Learner):
     """A learner whose steps are shared out; all processes give it the same groups and get the same report.
 
     Args:
-        model: wrapped by `Processes.wrap`.
+        model: wrapped by `wrap`.
         config: how.
         processes: which take part.
-        others: as `Learner`. A reference and a conflict probe need whole weights: not under FSDP2.
+        others: as `Learner`.
     """
 
     def __init__(
-        self, model: LlamaPolicy, config: LearnerConfig, processes: Processes, **others: Any
+        self, model: LearningModel, config: LearnerConfig, *, processes: Processes, **others: Any
     ) -> None:
-        is_sharded = any(isinstance(weight, DTensor) for weight in model.trained().values())
-        if is_sharded and (config.reference_weight or others.get("conflict") is not None):
-            raise ValueError("under FSDP2 there is neither a reference nor a conflict probe; use DDP")
         super().__init__(model, config, **others)
         self._processes = processes
+        self._refresh = model.refresh
+
+    def step(self, groups: Sequence[Group]) -> StepReport:
+        """As `Learner`; what samples has the new weights then."""
+        report = super().step(groups)
+        self._refresh()
+        return report
 
     def _accumulate(self, groups: Sequence[Group], totals: Totals, seen: Sums) -> None:
         processes, most = self._processes, self.config.micro_batch_tokens
@@ -128,19 +143,48 @@ class ShardedLearner(Learner):
             else:
                 loss = 0.0 * self.model.score(filling).logprobs.sum()
             torch.autograd.backward(loss * processes.num)  # the exchange takes the mean
-        for other in processes.gathered(local):
+        for other in processes.gathered(local, "micro-batches"):
             seen.merge(other)
 
 
+class ShardedCritic(Critic):
+    """A critic whose states are shared out. Each process then has all of them, and the same head learns the same.
+
+    Args:
+        model: as `Critic`.
+        processes: which take part.
+        others: as `Critic`.
+    """
+
+    def __init__(self, *model_and_settings: Any, processes: Processes, **others: Any) -> None:
+        super().__init__(*model_and_settings, **others)
+        self._processes = processes
+
+    def _hidden(self, groups: Sequence[Group]) -> Tensor:
+        return torch.cat(
+            [each for each in self._processes.spread(groups, self._by_group, "states") if len(each)]
+        )
+
+    def _by_group(self, groups: Sequence[Group]) -> list[Tensor]:
+        """Of each group, (tokens, E); none of one in which nothing is appraised."""
+        sizes = [
+            sum(credit.rollout.num_sampled for credit in group.credits if is_appraised(credit))
+            for group in groups
+        ]
+        if not sum(sizes):
+            return [torch.empty(0, self._model.hidden_size)] * len(sizes)
+        return list(super()._hidden(groups).split(sizes))
+
+
 class ShardedSampler:
-    """A `rollouts.Sampler` whose requests are shared out; every process gets all answers.
+    """A sampler whose requests are shared out; every process gets all answers.
 
     Args:
         sampler: of this process.
         processes: which take part.
     """
 
-    def __init__(self, sampler: Sampler, processes: Processes) -> None:
+    def __init__(self, sampler: UpdatedSampler, processes: Processes) -> None:
         self._sampler = sampler
         self._processes = processes
 
@@ -149,13 +193,36 @@ class ShardedSampler:
         """Of the weights that sample now."""
         return self._sampler.policy_version
 
+    def update(self, policy_version: int) -> None:
+        """As `parts.UpdatedSampler`."""
+        self._sampler.update(policy_version)
+
     def sample(
         self, requests: Sequence[SampleRequest], sampling: Sampling
     ) -> list[list[tuple[Span, StopReason]]]:
-        """As `rollouts.Sampler`."""
-        mine = self._processes.share(requests)
-        answers = self._processes.gathered(self._sampler.sample(mine, sampling))
-        return [
-            answers[place % self._processes.num][place // self._processes.num]
-            for place in range(len(requests))
-        ]
+        """As `rollouts.Sampler`.
+
+        Raises:
+            ApartError: processes ask for different things.
+        """
+        asked = hashlib.sha256(repr((requests, sampling)).encode()).hexdigest()[:12]
+        return self._processes.spread(
+            requests, lambda mine: self._sampler.sample(mine, sampling), f"answers to {asked}"
+        )
+
+
+class ShardedJudge:
+    """Judges that share out what they are asked; every process gets all verdicts.
+
+    Args:
+        judge: of this process.
+        processes: which take part.
+    """
+
+    def __init__(self, judge: Judge, processes: Processes) -> None:
+        self._judge = judge
+        self._processes = processes
+
+    def verify_all(self, pairs: Iterable[tuple[Item, Transcript]]) -> list[Verdict]:
+        """As `verifiers.Judge`."""
+        return self._processes.spread(list(pairs), self._judge.verify_all, "verdicts")

@@ -16,7 +16,7 @@ from typing import Any, Final
 from train import modes
 from train.advantages import DomainScale
 from train.batch import Group
-from train.checkpointing import Checkpoint, load_latest, save
+from train.checkpointing import Checkpoint
 from train.collector import Collected, Collector
 from train.conflict import ConflictProbe
 from train.critic import Critic
@@ -25,7 +25,7 @@ from train.demonstrations import demonstrations
 from train.domains.base import Item, Verdict
 from train.entropy import EntropyBand
 from train.evaluate import Evaluation, evaluate, held_out
-from train.learner import Learner, LearnerConfig, StepReport
+from train.learner import LearnerConfig, StepReport
 from train.learner_state import critic_tensors, learner_tensors, load_critic, load_learner
 from train.losses import Clip
 from train.mode_scores import ModeScores, score_modes
@@ -34,8 +34,9 @@ from train.pending import collected_of, plain_collected
 from train.recipe import Recipe
 from train.replay import Replay
 from train.rollouts.rollout import Sampler
-from train.run_directory import RunDirectory
+from train.run_directory import Run
 from train.seeds import seed_of
+from train.stages import Stages
 from train.staleness import fresh
 from train.transcript import answered
 
@@ -81,7 +82,7 @@ class Trainer:
         self,
         recipe: Recipe,
         parts: Parts,
-        run: RunDirectory,
+        run: Run,
         *,
         on_step: Callable[[Step], None] = lambda _: None,
         is_stopping: Callable[[], bool] = lambda: False,
@@ -94,6 +95,9 @@ class Trainer:
         self._levels = {domain.name: domain.levels for domain in recipe.domains}
         self._replay = (
             Replay(recipe.replay, parts.codec, parts.sampler, recipe.seed) if recipe.replay is not None else None
+        )
+        self._stages = (
+            Stages(recipe.context, self._levels, parts) if recipe.context is not None else None
         )
         self._begin(Phase.SFT)
         self.num_done = {Phase.SFT: 0, Phase.RL: 0}
@@ -121,6 +125,8 @@ class Trainer:
     def _begin(self, phase: Phase) -> None:
         """Set up what a phase starts with; its optimiser knows nothing of the one before."""
         recipe, self.phase = self._recipe, phase
+        if self._stages is not None:
+            self._stages.enter(0 if phase is Phase.SFT else "last")
         rl = recipe.rl
         node = recipe.sft if phase is Phase.SFT else rl
         conflict = rl.conflict
@@ -142,7 +148,7 @@ class Trainer:
         )
         self._scale = DomainScale() if rl.is_scaled_by_domain else None
         self.critic = (
-            Critic(
+            self._parts.make_critic(
                 self._parts.model,
                 rl.critic,
                 micro_batch_tokens=recipe.micro_batch_tokens,
@@ -156,7 +162,7 @@ class Trainer:
         )
         if rl.reference_weight and phase is Phase.RL:
             self._parts.model.keep_reference()
-        self.learner = Learner(
+        self.learner = self._parts.make_learner(
             self._parts.model,
             LearnerConfig(
                 objective=rl.objective,
@@ -205,6 +211,8 @@ class Trainer:
         self.save()
 
     def _learn_by_heart(self, number: int) -> dict[str, Any]:
+        if self._stages is not None:
+            self.curriculum.allow(self._stages.enter(number))
         items = self._collector.items(self.curriculum.plan(number, self._recipe.sft.items_per_step))
         groups = demonstrations(items, self._parts, has_modes=self._recipe.modes is not None)
         return self._learned(self.learner.step([*groups, *self._replayed(number, len(items))]))
@@ -352,7 +360,7 @@ class Trainer:
         tensors = learner_tensors(self._parts.model, self.learner.optimizer)
         if self.critic is not None:
             tensors |= critic_tensors(self.critic)
-        save(self._run.checkpoints, Checkpoint(sum(self.num_done.values()), tensors, self._state()))
+        self._run.save(Checkpoint(sum(self.num_done.values()), tensors, self._state()))
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -372,7 +380,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Take the last checkpoint up; without one the run begins anew."""
-        found = load_latest(self._run.checkpoints)
+        found = self._run.latest()
         self._run.forget_after(0 if found is None else found.state["num_lines"])
         if found is None:
             return

@@ -17,12 +17,12 @@ from train.losses import Objective
 from train.model.linear import FloatLinear
 from train.model.lora import add_lora
 from train.model.policy import LlamaPolicy
-from train.model.trainable import train_all, train_top_layers
+from train.model.trainable import moving, train_all, train_top_layers
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Rollout, SampleRequest, Sampling, Span, StopReason
 
 if TYPE_CHECKING:
-    from train.scale_out import Processes
+    from train.processes import Processes
 
 CONFIG = LearnerConfig(
     objective=Objective.DAPO, learning_rate=1e-3, num_warmup_steps=0, micro_batch_tokens=24, max_tokens=8
@@ -94,7 +94,7 @@ def answers(model: LlamaPolicy) -> InProcessSampler:
 
 def main(out: Path) -> None:
     """Every case, one after the other, in processes that were launched once."""
-    from train.scale_out import Processes
+    from train.processes import Processes
 
     torch.set_num_threads(1)
     accelerator = Accelerator(cpu=True)
@@ -105,14 +105,15 @@ def main(out: Path) -> None:
 
 
 def case(wrapping: str, method: str, processes: Processes) -> dict[str, Any]:
-    from train.scale_out import ShardedLearner, ShardedSampler, Wrapping, whole_weights
+    from train.scale_out import ShardedLearner, ShardedSampler, Wrapping, wrap
 
     made = policy(method)
     drawn = ShardedSampler(answers(made), processes).sample(REQUESTS, SAMPLING)
-    processes.wrap(made, Wrapping(wrapping))
-    learner = ShardedLearner(made, CONFIG, processes, entropy_band=band())
+    wrap(made, processes, Wrapping(wrapping))
+    learner = ShardedLearner(made, CONFIG, processes=processes, entropy_band=band())
     reports = [learner.step(groups(step)) for step in range(NUM_STEPS)]
-    return {"weights": whole_weights(made), "reports": told(reports), "drawn": drawn, "num": processes.num}
+    weights = {name: weight.detach() for name, weight in moving(made.model).items()}
+    return {"weights": weights, "reports": told(reports), "drawn": drawn, "num": processes.num}
 
 
 if __name__ == "__main__":

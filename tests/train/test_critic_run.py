@@ -116,7 +116,7 @@ def test_absent_critic_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a critic was made")
 
-    monkeypatch.setattr("train.trainer.Critic", refuse)
+    monkeypatch.setattr("train.critic.Critic.__init__", refuse)
     go(small(**{"sft.num_steps": 1, "rl.num_steps": 1}), tmp_path / "run")
     found = load_latest(tmp_path / "run" / "checkpoints")
     assert found is not None

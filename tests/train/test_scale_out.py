@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -12,9 +9,8 @@ import pytest
 import torch
 
 from tests.train import scale_out_steps as steps
+from tests.train.scale_out_launch import launch
 from train.learner import Learner
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.training
@@ -22,18 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_two_processes_step_as_one(tmp_path: Path) -> None:
     """Launched by accelerate over gloo, DDP and FSDP2, all weights, top layers and LoRA: three steps come to the
     weights and report of one process, in float64 to 1e-9, in both processes; shared-out rollouts are those of one."""
-    environment = {
-        **os.environ,
-        "ACCELERATE_USE_CPU": "true",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-    }
-    options = "--multi_gpu --num_processes 2 --num_machines 1 --main_process_port 0 --mixed_precision no"
-    launch = [sys.executable, "-m", "accelerate.commands.launch", *options.split(), "--dynamo_backend", "no"]
-    done = subprocess.run(
-        [*launch, steps.__file__, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    launch(steps.__file__, tmp_path)
     for wrapping, method in steps.CASES:
         alone = steps.policy(method)
         drawn = steps.answers(alone).sample(steps.REQUESTS, steps.SAMPLING)

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from serving.settings_sources import SettingsError, load_settings, parse_value
 from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
 
 if TYPE_CHECKING:
+    from train.parts import Parts
+    from train.processes import Processes
     from train.trainer import Phase
 
 ABOUT = {
@@ -37,6 +39,8 @@ examples:
   tierwise train {verb} r1 --out runs/r1 --set rl.num_steps=50 --set seed=1
   tierwise train {verb} r1 --print-config
   tierwise train {verb} r1 --dry-run
+  ACCELERATE_USE_CPU=true accelerate launch --multi_gpu --num_processes 2 \\
+    -m tierwise train {verb} r1 --out runs/r1 --wrapping fsdp2
 """
 
 
@@ -64,10 +68,13 @@ def run(verb: str, argv: list[str]) -> int:
 
 def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
     from serving.bringup.errors import BringupError
+    from serving.engines.base import EngineError
     from serving.registry.errors import RegistryError
     from train.checkpoints.directory import CheckpointError
+    from train.context import ContextError
     from train.domains.audit import UnauditedError
     from train.domains.catalog import UnknownDomainError
+    from train.processes import ApartError, TogetherError
     from train.run_directory import RunError
     from train.trainer import TrainingError
 
@@ -78,11 +85,16 @@ def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
             return _dry_run(recipe, home, console)
         return _run(verb, args, recipe, home, console)
     except (
+        ApartError,
         BringupError,
         CheckpointError,
+        ContextError,
+        EngineError,
+        RecipeError,
         RegistryError,
         RunError,
         SettingsError,
+        TogetherError,
         TrainingError,
         UnauditedError,
         UnknownDomainError,
@@ -92,16 +104,17 @@ def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
 
 
 def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, console: Console) -> int:
-    from train.assembly import assemble
     from train.commands.run_progress import RunProgress
-    from train.run_directory import RunDirectory
+    from train.processes import joined
+    from train.shared_run import SharedRun
     from train.trainer import Phase, Trainer
 
     last = Phase.RL if verb == "sft" else Phase.DONE
     with (
-        RunDirectory(args.out, recipe, is_resumed=args.resume) as directory,
-        assemble(recipe, home, console) as parts,
-        RunProgress(console) as progress,
+        joined() as processes,
+        SharedRun(args.out, recipe, processes, is_resumed=args.resume) as directory,
+        _assembled(args, recipe, home, console, processes) as parts,
+        RunProgress(console if processes.is_first else Console(quiet=True)) as progress,
         until_told() as told,
     ):
         trainer = Trainer(
@@ -109,10 +122,24 @@ def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, consol
             parts,
             directory,
             on_step=progress.step,
-            is_stopping=lambda: bool(told) or trainer.phase is last,
+            is_stopping=lambda: processes.is_any(bool(told)) or trainer.phase is last,
         )
         is_done = trainer.run(is_resumed=args.resume)
-    return _said(is_done, trainer.phase, last, args, verb)
+        return _said(is_done, trainer.phase, last, args, verb) if processes.is_first else 0
+
+
+@contextmanager
+def _assembled(
+    args: argparse.Namespace, recipe: Recipe, home: Path, console: Console, processes: Processes
+) -> Iterator[Parts]:
+    """The run's parts, which share their work with the processes that this one was launched with."""
+    from train.assembly import assemble
+    from train.scale_out import Wrapping, spread_out
+
+    with ExitStack() as stack:
+        with processes.after_first():  # who brings in a base that is not there yet
+            parts = stack.enter_context(assemble(recipe, home, console))
+        yield spread_out(parts, recipe, processes, Wrapping(args.wrapping))
 
 
 def _said(is_done: bool, phase: Phase, last: Phase, args: argparse.Namespace, verb: str) -> int:
@@ -178,6 +205,12 @@ def parser(verb: str) -> argparse.ArgumentParser:
     made.add_argument("recipe", metavar="RECIPE", help="a shipped recipe, or a .toml file")
     made.add_argument("--out", type=Path, metavar="DIR", help="where the run is kept")
     made.add_argument("--resume", action="store_true", help="go on with the run that is there")
+    made.add_argument(
+        "--wrapping",
+        choices=("ddp", "fsdp2"),
+        default="ddp",
+        help="under accelerate launch: each process has all weights, or a part of those that move",
+    )
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
     made.add_argument("--home", metavar="DIR", help="where the registry lives")
     made.add_argument("--print-config", action="store_true", help="print the resolved recipe, and end")

@@ -6,7 +6,9 @@ all others with the policy, and starts from the states that `score` has just com
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import torch
@@ -17,9 +19,11 @@ from train.batch import Group
 from train.learner import Scored
 from train.model.head import predict
 from train.model.llama import Llama
-from train.model.trainable import first_trained_layer
+from train.model.rope import RopeScaling
+from train.model.trainable import first_trained_layer, moving
 from train.model.tree import grow
 from train.model.tree_attention import TreeAttention
+from train.sharding import put, whole
 
 
 class LlamaPolicy:
@@ -34,21 +38,56 @@ class LlamaPolicy:
         self.model = model
         self.scorer = Scorer(model, temperature)
         self._call: nn.Module = self.scorer
+        self._learning = self.scorer
         self._reference: dict[str, Tensor] | None = None
         self._last: Line | None = None
 
     def trained(self) -> Mapping[str, Parameter]:
         """The weights that move, by name."""
-        return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
+        return moving(self._learning.model)
 
     def score(self, groups: Sequence[Group]) -> Scored:
         """Every token behind the prompts, groups and rollouts end to end, with gradient."""
         self._last = self._line(groups)
         return Scored(*self._call(self._last))
 
-    def call_through(self, wrapped: nn.Module) -> None:
-        """From now on score through this wrapping of `scorer` (`train.scale_out`)."""
+    def rotate_by(self, scaling: RopeScaling | None, max_positions: int) -> None:
+        """From now on positions are scaled so, and so many are taken; a sampler reads it at its next update."""
+        for model in (self.model, self._learning.model):
+            model.shape = replace(model.shape, rope_scaling=scaling, max_positions=max_positions)
+        self._last = None
+
+    @property
+    def rope_scaling(self) -> RopeScaling | None:
+        """How positions are scaled."""
+        return self.model.shape.rope_scaling
+
+    @property
+    def max_positions(self) -> int:
+        """That are taken."""
+        return self.model.shape.max_positions
+
+    def call_through(self, wrapped: nn.Module, learning: Scorer | None = None) -> None:
+        """From now on score through this wrapping of a scorer (`train.scale_out`).
+
+        Args:
+            wrapped: of `scorer`, or of `learning`.
+            learning: a `twin`: its weights are those that move from now on, and the model's follow by `refresh`.
+        """
         self._call = wrapped
+        self._learning = learning or self.scorer
+
+    def twin(self) -> Scorer:
+        """A scorer whose moving weights are its own; it shares those that stay."""
+        staying = {id(weight): weight for weight in self.model.parameters() if not weight.requires_grad}
+        return copy.deepcopy(self.scorer, staying)
+
+    def refresh(self) -> None:
+        """Let the model have the weights that learn, where these are another's; all processes do it at once."""
+        if self._learning is not self.scorer:
+            own = moving(self.model)
+            for name, weight in self.trained().items():
+                put(whole(weight), own[name])
 
     @property
     def hidden_size(self) -> int:
@@ -63,7 +102,7 @@ class LlamaPolicy:
 
     def keep_reference(self, weights: Mapping[str, Tensor] | None = None) -> None:
         """Let `reference` answer by these moving weights, named as in `trained`; where None, by those of now."""
-        kept = self.trained() if weights is None else weights
+        kept = moving(self.model) if weights is None else weights
         self._reference = {name: weight.detach().clone() for name, weight in kept.items()}
 
     def reference_weights(self) -> Mapping[str, Tensor]:

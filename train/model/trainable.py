@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.nn import Parameter
 
 from train.model.llama import Llama
 
@@ -37,3 +38,8 @@ def first_trained_layer(model: Llama) -> int:
 def moves(module: nn.Module) -> bool:
     """Whether any of its weights does."""
     return any(weight.requires_grad for weight in module.parameters())
+
+
+def moving(module: nn.Module) -> dict[str, Parameter]:
+    """The weights that move, by name."""
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from train.domains.base import ErrorClass, Item, Verdict
 from train.transcript import Transcript
@@ -32,6 +32,14 @@ WARM: Final = ("train.domains.catalog",)
 VERIFY: Final = "train.verifiers.worker:verify"
 
 _Job = tuple[Request, float, "Future[Outcome]"]
+
+
+class Judge(Protocol):
+    """Whatever has verdicts: a pool, or several in as many processes."""
+
+    def verify_all(self, pairs: Iterable[tuple[Item, Transcript]]) -> list[Verdict]:
+        """A verdict for each, in their order."""
+        ...
 
 
 class Pool:
