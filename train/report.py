@@ -1,4 +1,4 @@
-"""A run as one HTML page, complete in itself: recipe, evaluations, curves."""
+"""A run as one HTML page, complete in itself: evaluations, curves, what was said, recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ matplotlib.use("Agg")
 
 from matplotlib.figure import Figure
 
-from train.run_directory import RECIPE_NAME, read_metrics
+from train import report_tables
+from train.run_directory import RECIPE_NAME, read_answers, read_metrics
 
 CURVES: Final = (
     ("sft", "cross_entropy_loss", "surprise at a reference token (nats)"),
@@ -28,6 +29,8 @@ CURVES: Final = (
     ("rl", "max_ratio", "greatest ratio of policy to sampler, raw"),
     ("rl", "recovered_share", "second tries: wrong to right (share)"),
     ("rl", "lost_share", "second tries: right to wrong (share)"),
+    ("rl", "value_loss", "squared error of the critic's values, clipped"),
+    ("rl", "explained_variance", "what the critic foretells (share of the variance of returns)"),
 )
 SMOOTHING: Final = 10
 """Steps that the bold line is a mean over."""
@@ -45,38 +48,15 @@ def write_report(run: Path, out: Path) -> None:
     evaluations = [line for line in lines if line["phase"] == "evaluation"]
     parts = [
         f"<h1>{escape(recipe['name'])}</h1><p>{escape(recipe['about'])}</p>",
-        _domains(evaluations) if evaluations else "<p>No evaluation yet.</p>",
+        report_tables.domains(evaluations) if evaluations else "<p>No evaluation yet.</p>",
+        report_tables.processes(evaluations[-1]) if evaluations else "",
         "<h2>Curves</h2>",
         *(_curve(lines, phase, name, title) for phase, name, title in CURVES),
         _cosines([line for line in lines if "cosines" in line]),
+        report_tables.answers(read_answers(run)),
         f"<h2>Recipe</h2><pre>{escape(json.dumps(recipe, indent=2))}</pre>",
     ]
     out.write_text(_PAGE.replace("BODY", "\n".join(parts)), encoding="utf-8")
-
-
-def _domains(evaluations: Sequence[Mapping[str, Any]]) -> str:
-    """A column an evaluation, a line a domain."""
-    head = "".join(f"<th>{escape(line['when'].replace('_', ' '))}</th>" for line in evaluations)
-    by_name: dict[str, list[str]] = {}
-    for line in evaluations:
-        for row in line["evaluation"]["domains"]:
-            by_name.setdefault(row["domain"], []).append(f"<td>{_score(row['greedy'])}</td>")
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>" for name, cells in sorted(by_name.items())
-    )
-    macro = "".join(f"<td><b>{line['greedy']:.3f}</b></td>" for line in evaluations)
-    sampled = "".join(
-        f"<td>{line['sampled']:.3f}</td>" if "sampled" in line else "<td></td>" for line in evaluations
-    )
-    return (
-        "<h2>What the policy can do</h2><p>Greedy score on held-out items, with the middle 95 %.</p>"
-        f"<table><tr><th>domain</th>{head}</tr>{rows}<tr><th>macro mean</th>{macro}</tr>"
-        f"<tr><th>macro mean, sampled</th>{sampled}</tr></table>"
-    )
-
-
-def _score(score: Mapping[str, float]) -> str:
-    return f"{score['mean']:.2f} <small>{score['low']:.2f}–{score['high']:.2f}</small>"
 
 
 def _curve(lines: Sequence[Mapping[str, Any]], phase: str, name: str, title: str) -> str:
@@ -137,6 +117,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem aut
 table { border-collapse: collapse; } td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
 th:first-child { text-align: left; font-weight: normal; } small { color: #666; } img { max-width: 100%; }
 pre { font: 12px/1.35 ui-monospace, monospace; overflow-x: auto; }
+details pre { margin: 0 0 .4rem; white-space: pre-wrap; background: #f6f6f6; padding: .3rem .6rem; }
+details p { margin: .2rem 0; } .right, .wrong { border-left: 4px solid #2a8f4f; padding-left: .8rem; margin: .8rem 0; }
+.wrong { border-color: #c0392b; }
 </style></head><body>
 BODY
 </body></html>

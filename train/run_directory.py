@@ -18,6 +18,7 @@ from train.stages import Stretch
 
 RECIPE_NAME: Final = "recipe.json"
 METRICS_NAME: Final = "metrics.jsonl"
+ANSWERS_NAME: Final = "answers.json"
 CHECKPOINTS_NAME: Final = "checkpoints"
 
 
@@ -35,6 +36,10 @@ class Run(Protocol):
 
     def record(self, phase: str, step: int, metrics: Mapping[str, Any]) -> None:
         """One line of the phase's step."""
+        ...
+
+    def keep_answers(self, answers: Mapping[str, Any]) -> None:
+        """Some answers of the last evaluation, in place of those before."""
         ...
 
     def forget_after(self, num_lines: int) -> None:
@@ -105,6 +110,12 @@ class RunDirectory:
             if isinstance(value, int | float) and math.isfinite(value):
                 self._curves.add_scalar(f"{phase}/{name}", value, step)
 
+    def keep_answers(self, answers: Mapping[str, Any]) -> None:
+        """As `Run`, beside the metrics; whoever reads meanwhile finds the ones or the others."""
+        part = self.path / f".{ANSWERS_NAME}"
+        part.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(self.path / ANSWERS_NAME)
+
     def forget_after(self, num_lines: int) -> None:
         """Drop all lines but the first `num_lines`: what a checkpoint has not seen is done again."""
         path = self.path / METRICS_NAME
@@ -159,6 +170,15 @@ def load_weights(path: Path, model: LearningModel) -> int:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """All lines of a run's metrics, in order."""
     return [json.loads(line) for line in (path / METRICS_NAME).read_text(encoding="utf-8").splitlines()]
+
+
+def read_answers(path: Path) -> dict[str, Any]:
+    """What a run kept of its last evaluation's answers; empty where it kept none."""
+    try:
+        kept: dict[str, Any] = json.loads((path / ANSWERS_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return kept
 
 
 def _spellable(value: Any) -> Any:

@@ -51,6 +51,11 @@ class SharedRun:
             directory.record(phase, step, metrics)
         self.num_lines += 1
 
+    def keep_answers(self, answers: Mapping[str, Any]) -> None:
+        """As `Run`; the first process's."""
+        for directory in self._kept:
+            directory.keep_answers(answers)
+
     def forget_after(self, num_lines: int) -> None:
         """As `Run`."""
         for directory in self._kept:

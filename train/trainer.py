@@ -24,7 +24,7 @@ from train.curriculum import Curriculum, Draw
 from train.demonstrations import demonstrations
 from train.domains.base import Item, Verdict
 from train.entropy import EntropyBand
-from train.evaluate import Evaluation, evaluate, held_out
+from train.evaluate import Answer, Evaluation, evaluate, held_out
 from train.learner import LearnerConfig, StepReport
 from train.learner_state import critic_tensors, learner_tensors, load_critic, load_learner
 from train.losses import Clip
@@ -36,6 +36,7 @@ from train.replay import Replay
 from train.rollouts.rollout import Sampler
 from train.run_directory import Run
 from train.seeds import seed_of
+from train.shown_answers import shown_answers
 from train.stages import Stages
 from train.staleness import fresh
 from train.transcript import answered
@@ -306,8 +307,8 @@ class Trainer:
             name: held_out(self._parts.domains[name], levels, num) for name, levels in self._levels.items()
         }
 
-    def evaluation(self) -> Evaluation:
-        """What the policy can do now."""
+    def evaluation(self, on_answers: Callable[[Sequence[Answer]], None] = lambda _: None) -> Evaluation:
+        """What the policy can do now; `on_answers` is told each domain's greedy answers."""
         node, parts = self._recipe.evaluation, self._parts
         return evaluate(
             self._held_out(),
@@ -318,6 +319,7 @@ class Trainer:
             max_tokens=self._collector.max_answer_tokens,
             num_samples=node.num_samples,
             read=answered if self._recipe.modes is None else modes.read,
+            on_answers=on_answers,
         )
 
     def evaluator(self) -> Sampler:
@@ -340,7 +342,8 @@ class Trainer:
         )
 
     def _evaluate(self, when: str) -> None:
-        found = self.evaluation()
+        shown: list[dict[str, Any]] = []
+        found = self.evaluation(lambda answers: shown.extend(shown_answers(answers, self._parts.codec.text)))
         metrics: dict[str, Any] = {
             "when": when,
             "phase_steps": self.num_done.get(self.phase, 0),
@@ -352,6 +355,7 @@ class Trainer:
         if self._recipe.modes is not None:
             metrics["modes"] = [asdict(score) for score in self.mode_scores()]
         number = sum(self.num_done.values())
+        self._run.keep_answers({"when": when, "step": number, "answers": shown})
         self._run.record("evaluation", number, metrics)
         self._on_step(Step(self.phase, number, number, metrics))
 

@@ -15,7 +15,7 @@ from train.domains.catalog import get
 from train.parts import Parts
 from train.policy import build_policy
 from train.recipe import Recipe, load_recipe
-from train.run_directory import RunDirectory, RunError, read_metrics
+from train.run_directory import RunDirectory, RunError, read_answers, read_metrics
 from train.trainer import Phase, Trainer
 from train.transcript import Transcript
 from train.verifiers.pool import Pool
@@ -159,6 +159,11 @@ def test_what_is_recorded(tmp_path: Path, pool: Pool) -> None:
     assert set(last["cosines"]) == {"replay", "terse_addition", "terse_sorting"}
     assert last["grad_norm"] > 0
     assert any(line.get("num_second") for line in lines)
+    kept = read_answers(tmp_path / "run")
+    assert (kept["when"], kept["step"]) == ("after_rl", 8)
+    shown = {(answer["domain"], answer["passed"]) for answer in kept["answers"]}
+    assert {domain for domain, _ in shown} == {"terse_addition", "terse_sorting"}
+    assert len(shown) == len(kept["answers"])
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 

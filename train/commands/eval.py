@@ -99,7 +99,7 @@ def _recipe(args: argparse.Namespace) -> Recipe:
 
 
 def _show(found: Evaluation, args: argparse.Namespace) -> None:
-    from train.commands.run_progress import evaluation_table
+    from train.commands.run_progress import evaluation_tables
 
     if args.json:
         print(json.dumps(found.plain()))
@@ -107,7 +107,8 @@ def _show(found: Evaluation, args: argparse.Namespace) -> None:
     metrics: dict[str, Any] = {"when": args.policy, "evaluation": found.plain(), "greedy": found.greedy.mean}
     if found.sampled is not None:
         metrics["sampled"] = found.sampled.mean
-    Console().print(evaluation_table(metrics))
+    for table in evaluation_tables(metrics):
+        Console().print(table)
 
 
 def _names(text: str) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from train.report_tables import PROCESS, process_cells
 
 if TYPE_CHECKING:
     from train.trainer import Step
@@ -41,7 +44,8 @@ class RunProgress:
     def step(self, step: Step) -> None:
         """Show a step, or an evaluation."""
         if "evaluation" in step.metrics:
-            self._bars.console.print(evaluation_table(step.metrics))
+            for table in evaluation_tables(step.metrics):
+                self._bars.console.print(table)
             return
         seen = _seen(step.metrics)
         if step.phase not in self._tasks:
@@ -51,7 +55,25 @@ class RunProgress:
             self._console.print(f"{step.phase} {step.number}/{step.num_steps}  {seen}")
 
 
-def evaluation_table(metrics: dict[str, Any] | Any) -> Table:
+def evaluation_tables(metrics: Mapping[str, Any]) -> Iterator[Table]:
+    """The scores, and how episodes with tools went where there are any."""
+    yield _score_table(metrics)
+    by_domain = {row["domain"]: row["process"] for row in metrics["evaluation"]["domains"] if row["process"]}
+    if by_domain:
+        yield _process_table(by_domain)
+
+
+def _process_table(by_domain: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A line a domain with tools."""
+    table = Table(title="greedy episodes with tools", title_justify="left")
+    for name in ("domain", *PROCESS):
+        table.add_column(name, justify="left" if name == "domain" else "right")
+    for domain, score in by_domain.items():
+        table.add_row(domain, *process_cells(score))
+    return table
+
+
+def _score_table(metrics: Mapping[str, Any]) -> Table:
     """A line a domain, and their mean."""
     table = Table(title=f"{metrics['when'].replace('_', ' ')}", title_justify="left")
     for name in ("domain", "items", "greedy", "", "sampled", "", "tokens", "errors"):
