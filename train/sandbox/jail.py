@@ -12,16 +12,15 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from train.sandbox.directory import claimed
 from train.sandbox.errors import UnavailableError
 from train.sandbox.interpreter import Interpreter, own_interpreter
 from train.sandbox.limits import Case, Ended, Limits, Run
@@ -54,24 +53,13 @@ def run_in(
     Raises:
         UnavailableError: the supervisor could not isolate them, and did not run them.
     """
-    root = Path(tempfile.mkdtemp(prefix="tierwise-sandbox-", dir=BASE))
-    try:
+    with claimed(BASE) as root:
         if isolation.uid is not None:
             os.chown(root, isolation.uid, isolation.uid)
         answer = _supervised(
             isolation, root, _orders(isolation, root, files, cases, limits), len(cases), limits
         )
-    finally:
-        remove(root)
     return [_run(part) for part in answer] if answer is not None else [_unended(limits)] * len(cases)
-
-
-def remove(root: Path) -> None:
-    """Remove a directory whatever code made of it: unreadable, or nested deeper than Python recurses."""
-    subprocess.run(["/bin/rm", "-rf", "--", root], check=False, capture_output=True)  # noqa: S603
-    if root.exists():
-        subprocess.run(["/bin/chmod", "-R", "u+rwX", "--", root], check=False, capture_output=True)  # noqa: S603
-        shutil.rmtree(root)
 
 
 def command(isolation: Isolation, root: Path) -> list[str]:

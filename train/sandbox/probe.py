@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from train.sandbox.directory import remove_leftovers
 from train.sandbox.errors import UnavailableError
 from train.sandbox.interpreter import own_interpreter, reachable_interpreter
-from train.sandbox.jail import Isolation, run_in
+from train.sandbox.jail import BASE, Isolation, run_in
 from train.sandbox.limits import Case, Limits
 
 FIRST_UID: Final = 50_000
@@ -97,7 +98,8 @@ class Probe:
 
 @cache
 def probe() -> Probe:
-    """Try, once in a process."""
+    """Try, once in a process. What sandboxes of processes that were killed have left behind is removed first."""
+    remove_leftovers(BASE, {os.getuid(), *range(FIRST_UID, FIRST_UID + NUM_UIDS)})
     trials: list[Trial] = []
     for isolation in _ways():
         trials.append(Trial(isolation, escapes(isolation)))
