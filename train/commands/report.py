@@ -9,7 +9,8 @@ from pathlib import Path
 
 ABOUT = """\
 Write one HTML page about a run, complete in itself: what it was, what its policy could do before and after by domain
-with intervals, the curves of every step, and which domains pulled against each other.
+with intervals, how it went about tasks with tools, the curves of every step, which domains pulled against each other,
+and of each domain a right and a wrong answer of the last evaluation.
 """
 EXAMPLES = """\
 examples:
