@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain, islice
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
@@ -16,7 +18,7 @@ from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span, StopR
 from train.rollouts.turns import TurnLimits, play
 from train.seeds import seed_of
 from train.transcript import Message, Transcript, answered
-from train.verifiers.pool import Pool
+from train.verifiers.pool import Judge
 
 EVALUATION_SEED: Final = 2_000_003
 """Of every evaluation's items; training never draws from it."""
@@ -80,6 +82,9 @@ class Evaluation:
         return asdict(self)
 
 
+_Said = tuple[Span, StopReason, Transcript]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An item, what a policy said, and what it is worth: what a report shows."""
@@ -103,7 +108,7 @@ def evaluate(
     domains: Mapping[str, Domain],
     sampler: Sampler,
     codec: Codec,
-    pool: Pool,
+    pool: Judge,
     max_tokens: Callable[[Item], int],
     num_samples: int = 0,
     read: Callable[[str], Transcript] = answered,
@@ -123,22 +128,25 @@ def evaluate(
         on_answers: told every domain's greedy answers, for a report.
     """
     asked = partial(ask, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens, read=read)
+    at_once = list(chain.from_iterable(items.values()))
+    all_greedy = iter(asked(at_once, 1, 0.0))
+    all_sampled = iter(asked(at_once, num_samples, 1.0) if num_samples else [])
     scores = []
     for domain, of_domain in items.items():
-        greedy = asked(of_domain, 1, 0.0)
-        on_answers([answers[0] for answers in greedy])
-        sampled = asked(of_domain, num_samples, 1.0) if num_samples else []
+        greedy = [answers[0] for answers in islice(all_greedy, len(of_domain))]
+        on_answers(greedy)
+        sampled = list(islice(all_sampled, len(of_domain)))
         scores.append(
             DomainScore(
                 domain=domain,
                 num_items=len(of_domain),
-                greedy=Score.of([answers[0].verdict.score for answers in greedy]),
+                greedy=Score.of([answer.verdict.score for answer in greedy]),
                 sampled=Score.of([fmean(a.verdict.score for a in answers) for answers in sampled])
                 if sampled
                 else None,
-                num_errors=sum(answers[0].verdict.error is not None for answers in greedy),
-                mean_tokens=fmean(len(answers[0].span.token_ids) for answers in greedy),
-                process=_process(domains[domain], [answers[0] for answers in greedy]),
+                num_errors=sum(answer.verdict.error is not None for answer in greedy),
+                mean_tokens=fmean(len(answer.span.token_ids) for answer in greedy),
+                process=_process(domains[domain], greedy),
             )
         )
     return Evaluation(tuple(scores))
@@ -151,7 +159,7 @@ def ask(
     *,
     sampler: Sampler,
     codec: Codec,
-    pool: Pool,
+    pool: Judge,
     max_tokens: Callable[[Item], int],
     read: Callable[[str], Transcript] = answered,
     opening: tuple[int, ...] = (),
@@ -164,31 +172,44 @@ def ask(
     seeds = [
         tuple(seed_of(EVALUATION_SEED, item.id, place) for place in range(num_answers)) for item in items
     ]
-    if any(item.environment is not None for item in items):
-        limits = TurnLimits(max_tokens=MAX_ROLLOUT_TOKENS)
-        tasks = list(zip(items, seeds, strict=True))
+    said: dict[int, list[_Said]] = {}
+    with_tools = [place for place, item in enumerate(items) if item.environment is not None]
+    if with_tools:
         played = play(
-            tasks, sampler=sampler, codec=codec, sampling=sampling, limits=limits, max_tokens=max_tokens
+            [(items[place], seeds[place]) for place in with_tools],
+            sampler=sampler,
+            codec=codec,
+            sampling=sampling,
+            limits=TurnLimits(max_tokens=MAX_ROLLOUT_TOKENS),
+            max_tokens=max_tokens,
         )
-        said = [
-            [(episode.rollout.spans[-1], episode.rollout.stop, episode.transcript) for episode in row]
-            for row in played
-        ]
-    else:
-        requests = [
-            SampleRequest(codec.prompt([Message("user", item.prompt)]) + opening, of_item, max_tokens(item))
-            for item, of_item in zip(items, seeds, strict=True)
-        ]
-        said = [
-            [(span, stop, read(codec.text(opening + span.token_ids))) for span, stop in spans]
-            for spans in sampler.sample(requests, sampling)
-        ]
-    pairs = [(item, transcript) for item, row in zip(items, said, strict=True) for *_, transcript in row]
+        for place, row in zip(with_tools, played, strict=True):
+            said[place] = [(each.rollout.spans[-1], each.rollout.stop, each.transcript) for each in row]
+    requests = {
+        place: SampleRequest(
+            codec.prompt([Message("user", item.prompt)]) + opening, seeds[place], max_tokens(item)
+        )
+        for place, item in enumerate(items)
+        if item.environment is None
+    }
+    for places in _alike_in_length(requests):
+        drawn = sampler.sample([requests[place] for place in places], sampling)
+        for place, spans in zip(places, drawn, strict=True):
+            said[place] = [(span, stop, read(codec.text(opening + span.token_ids))) for span, stop in spans]
+    pairs = [(item, transcript) for place, item in enumerate(items) for *_, transcript in said[place]]
     verdicts = iter(pool.verify_all(pairs))
     return [
-        [Answer(item, span, stop, transcript, next(verdicts)) for span, stop, transcript in row]
-        for item, row in zip(items, said, strict=True)
+        [Answer(item, span, stop, transcript, next(verdicts)) for span, stop, transcript in said[place]]
+        for place, item in enumerate(items)
     ]
+
+
+def _alike_in_length(requests: Mapping[int, SampleRequest]) -> Iterable[list[int]]:
+    """Which to sample at once: prompts within a factor of two, for the longest decides how many a cache holds."""
+    lots: dict[int, list[int]] = defaultdict(list)
+    for place, request in requests.items():
+        lots[len(request.token_ids).bit_length()].append(place)
+    return lots.values()
 
 
 def _process(domain: Domain, answers: Sequence[Answer]) -> ProcessScore | None:
