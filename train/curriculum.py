@@ -120,6 +120,10 @@ class Curriculum:
         lowest = open_[0] if open_ else len(levels) - 1
         return levels[lowest : lowest + WINDOW]
 
+    def allow(self, levels: Mapping[str, Sequence[int]]) -> None:
+        """From now on these levels of each domain are in play; what is known of the others is kept."""
+        self._levels = {domain: tuple(levels[domain]) for domain in self._levels}
+
     def plan(self, step: int, num_groups: int) -> tuple[Draw, ...]:
         """The prompts of a step. What a share's fraction leaves over is owed to the domain and paid in a later step."""
         for domain, share in self.shares().items():

@@ -19,13 +19,17 @@ from train.model.policy import LlamaPolicy
 from train.model.shape import LlamaShape
 from train.model.trainable import train_all, train_top_layers
 from train.model.weights import load_llama
-from train.recipe import AdaptSettings, Recipe, ScratchSettings
+from train.recipe import AdaptSettings, Recipe, RecipeError, ScratchSettings
 from train.rollouts.in_process import InProcessSampler
 from train.seeds import seed_of
 
 NUM_SLOTS: Final = 128
 LINEAR_MAPS: Final[Mapping[str, Callable[[Tensor], LinearMap]]] = {"float": FloatLinear, "int8": Int8Linear}
 """By `rl.sampler`, and by `evaluation.sampler`."""
+PRECISIONS: Final[Mapping[str, torch.dtype | None]] = {"float32": None, "bfloat16": torch.bfloat16}
+"""Of products, by the recipe's `precision`; None: that of the weights."""
+MAX_CACHE_BYTES: Final[Mapping[str, int]] = {"cpu": 2 << 30, "cuda": 16 << 30}
+"""Of the sampler's keys and values, by device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,14 @@ def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots:
         recipe: what to build.
         find_base: a directory in Hugging Face's form for a `source`.
         num_slots: answers that are sampled at once.
+
+    Raises:
+        RecipeError: it asks for a device that this machine does not have.
     """
+    if recipe.device == "cuda" and not torch.cuda.is_available():
+        raise RecipeError(
+            "the recipe asks for a GPU and torch finds none; set device to 'cpu', or install torch built for CUDA"
+        )
     if isinstance(recipe.base, ScratchSettings):
         directory, codec = None, CharacterCodec()
         model: Llama = _scratch(recipe.base, codec.num_tokens, recipe.seed)
@@ -57,9 +68,13 @@ def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots:
         directory = find_base(recipe.base.source)
         model, policy_codec = load_llama(directory), ChatCodec(directory)
     adapt(model, recipe.adapt, recipe.seed)
+    model.to(recipe.device)
+    model.precision = PRECISIONS[recipe.precision]
     policy = LlamaPolicy(model, temperature=recipe.rl.temperature)
     kind, judged = recipe.rl.sampler, recipe.evaluation.sampler
-    make_sampler = partial(InProcessSampler, model, num_slots=num_slots)
+    make_sampler = partial(
+        InProcessSampler, model, num_slots=num_slots, max_cache_bytes=MAX_CACHE_BYTES[recipe.device]
+    )
     return Policy(
         policy,
         make_sampler(make_linear=LINEAR_MAPS[kind]),

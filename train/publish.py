@@ -70,6 +70,11 @@ def publish(run: Path, store: Store, wishes: Wishes, report: Report) -> Artifact
         CheckpointError, RegistryError, BringupError: its base is not there, or the registry refuses.
     """
     trained = load_trained(run, store, report)
+    if trained.recipe.context is not None:
+        raise RunError(
+            f"{run} scales positions, of which a difference to its base cannot tell; write the whole model with "
+            "`tierwise train export`"
+        )
     base = trained.base(store, report, licence=wishes.licence)
     before = policy_behind(trained.source, store)
     with store.stage() as staged:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from serving.engines.base import SettingsNode
+from train.context import ContextSettings
 from train.losses import Objective
 
 RECIPES: Path = Path(__file__).with_name("recipes")
@@ -191,6 +192,10 @@ class Recipe(SettingsNode):
     seed: int = 0
     num_threads: int | None = Field(None, gt=0)
     """Of the learner; all cores where absent."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the policy learns and answers. Runs are the same to the bit on `cpu` alone."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products; weights that move stay in single precision (`train.model.precision`)."""
     base: Annotated[ScratchSettings | BaseSettings, Field(discriminator="type")]
     adapt: AdaptSettings = AdaptSettings()
     domains: tuple[DomainSettings, ...] = Field(min_length=1)
@@ -200,6 +205,8 @@ class Recipe(SettingsNode):
     rl: RlSettings = RlSettings()
     modes: ModeSettings | None = None
     """Absent: answers have none."""
+    context: ContextSettings | None = None
+    """Absent: positions stay as the base has them."""
     replay: ReplaySettings | None = None
     """Absent: nothing holds the policy to how the base talks."""
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -213,6 +220,12 @@ class Recipe(SettingsNode):
         return self
 
     @model_validator(mode="after")
+    def _sampler_is_there(self) -> Self:
+        if self.rl.sampler == "int8" and (self.device, self.precision) != ("cpu", "float32"):
+            raise ValueError("sampling in eight bits is made for a CPU in float32; set rl.sampler to 'float'")
+        return self
+
+    @model_validator(mode="after")
     def _rollouts_can_be_drawn_from_an_engine(self) -> Self:
         """vLLM takes adapters on a checkpoint, and says log-probabilities as they were before temperature."""
         if self.rl.rollouts_url is None:
@@ -223,6 +236,7 @@ class Recipe(SettingsNode):
             (self.rl.temperature == 1, "temperature 1"),
             (self.rl.exploration == "fixed", "fixed exploration: temperature 1"),
             (self.replay is None, "no `replay`, which is drawn at another temperature"),
+            (self.context is None, "no `context`: the server has positions as the base has them"),
         ):
             if not is_met:
                 raise ValueError(f"rl.rollouts_url needs {wanted}; change that, or leave the URL out")

@@ -95,11 +95,11 @@ class Trainer:
         self._is_stopping = is_stopping
         self._levels = {domain.name: domain.levels for domain in recipe.domains}
         self._replay = (
-            Replay(recipe.replay, parts.codec, parts.sampler, recipe.seed) if recipe.replay is not None else None
+            Replay(recipe.replay, parts.codec, parts.sampler, recipe.seed)
+            if recipe.replay is not None
+            else None
         )
-        self._stages = (
-            Stages(recipe.context, self._levels, parts) if recipe.context is not None else None
-        )
+        self._stages = Stages(recipe.context, self._levels, parts) if recipe.context is not None else None
         self._begin(Phase.SFT)
         self.num_done = {Phase.SFT: 0, Phase.RL: 0}
         self._num_quarantined = 0
@@ -212,11 +212,14 @@ class Trainer:
         self.save()
 
     def _learn_by_heart(self, number: int) -> dict[str, Any]:
+        context: dict[str, Any] = {}
         if self._stages is not None:
             self.curriculum.allow(self._stages.enter(number))
+            context["context_tokens"] = self._stages.max_tokens_at(number)
         items = self._collector.items(self.curriculum.plan(number, self._recipe.sft.items_per_step))
         groups = demonstrations(items, self._parts, has_modes=self._recipe.modes is not None)
-        return self._learned(self.learner.step([*groups, *self._replayed(number, len(items))]))
+        learned = self._learned(self.learner.step([*groups, *self._replayed(number, len(items))]))
+        return {**learned, **context}
 
     def _replayed(self, number: int, num_prompts: int) -> Sequence[Group]:
         return () if self._replay is None else self._replay.groups(self.phase, number, num_prompts)

@@ -16,6 +16,7 @@ from torch.nn import functional
 from train.model.linear import LinearMap
 from train.model.llama import Attention, Llama, Rotation
 from train.model.lora import effective_weight
+from train.model.precision import products_in
 from train.model.trainable import moves
 from train.model.tree import TokenTree, grow
 
@@ -64,6 +65,7 @@ class Decoder:
         self, model: Llama, make_linear: Callable[[Tensor], LinearMap], *, before: Decoder | None = None
     ) -> None:
         self.shape = model.shape
+        self.precision = model.precision
         self._embedding = model.model.embed_tokens.weight.detach()
         self._layers = [
             _read(layer, make_linear) if before is None or moves(layer) else before._layers[index]
@@ -81,11 +83,22 @@ class Decoder:
         """Normed hidden states (N, E), as `llama.Llama`."""
         states = self._embedding[token_ids]
         rotation = Rotation(positions, self.shape, states.dtype)
-        for index, layer in enumerate(self._layers):
-            states = states + self._attention(index, layer, states, rotation, attend)
-            gate, up = layer.gate_up(self._normed(states, layer.second_norm)).chunk(2, dim=-1)
-            states = states + layer.down(functional.silu(gate) * up)
+        with products_in(self.precision, states.device):
+            for index, layer in enumerate(self._layers):
+                states = states + self._attention(index, layer, states, rotation, attend)
+                gate, up = layer.gate_up(self._normed(states, layer.second_norm)).chunk(2, dim=-1)
+                states = states + layer.down(functional.silu(gate) * up)
         return self._normed(states, self._norm)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self._embedding.device
+
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """Of keys and values that are kept."""
+        return self._embedding.dtype if self.precision is None else self.precision
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
         """Compute prompts; what they begin with alike is computed once."""
@@ -121,15 +134,17 @@ class Cache:
     """Keys and values of `num_slots` sequences of up to `max_tokens` tokens."""
 
     def __init__(self, decoder: Decoder, num_slots: int, max_tokens: int) -> None:
-        shape, like = decoder.shape, decoder._embedding
+        shape = decoder.shape
         size = (
             shape.num_layers,
             num_slots,
             shape.num_kv_heads,
             -(-max_tokens // BUCKET_TOKENS) * BUCKET_TOKENS,
         )
-        self.keys = like.new_zeros((*size, shape.head_size))
-        self.values = like.new_zeros((*size, shape.head_size))
+        self.keys, self.values = (
+            torch.zeros((*size, shape.head_size), dtype=decoder.cache_dtype, device=decoder.device)
+            for _ in range(2)
+        )
 
     def begin(self, slot: int, prefix: Prefix) -> None:
         """Let a sequence start behind a prompt."""
@@ -162,8 +177,8 @@ class CacheAttention:
     def __call__(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """As `llama.Attention`."""
         all_keys, all_values = self._cache.keys[layer], self._cache.values[layer]
-        all_keys[self._slots, :, self._lengths] = keys
-        all_values[self._slots, :, self._lengths] = values
+        all_keys[self._slots, :, self._lengths] = keys.to(all_keys.dtype)
+        all_values[self._slots, :, self._lengths] = values.to(all_values.dtype)
         num = len(self._slots)
         # heads that share keys are rows of one product; plain products, because the fused attention's order of
         # summation depends on how the batch is dealt to threads

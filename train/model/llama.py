@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from train.model.frequencies import frequencies
+from train.model.precision import products_in
 from train.model.shape import LlamaShape
 
 
@@ -135,6 +136,8 @@ class Llama(nn.Module):
     def __init__(self, shape: LlamaShape) -> None:
         super().__init__()
         self.shape = shape
+        self.precision: torch.dtype | None = None
+        """Of products; None: that of the weights (`precision`)."""
         self.model = Trunk(shape)
         self.lm_head = nn.Linear(shape.hidden_size, shape.vocab_size, bias=False)
         if shape.is_tied:
@@ -158,9 +161,10 @@ class Llama(nn.Module):
         Where rows are `wanted` the last layer computes no more than these, and these are what comes back.
         """
         rotation = Rotation(positions, self.shape, states.dtype)
-        for layer in layers:
-            is_last = layer == layers[-1]
-            states = self.model.layers[layer](states, rotation, attend, wanted if is_last else None)
+        with products_in(self.precision, states.device):
+            for layer in layers:
+                is_last = layer == layers[-1]
+                states = self.model.layers[layer](states, rotation, attend, wanted if is_last else None)
         return states.index_select(0, wanted) if wanted is not None and not layers else states
 
     def logits(self, hidden: Tensor) -> Tensor:

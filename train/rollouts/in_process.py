@@ -116,7 +116,8 @@ class InProcessSampler:
             )
         longest = max(len(request.token_ids) + request.limit(sampling) for request in requests)
         max_tokens = min(longest, shape.max_positions)
-        slot_bytes = 2 * self._decoder.cache_dtype.itemsize * shape.num_layers * shape.num_kv_heads * shape.head_size * max_tokens
+        kept_each = 2 * shape.num_layers * shape.num_kv_heads * shape.head_size
+        slot_bytes = self._decoder.cache_dtype.itemsize * kept_each * max_tokens
         num = min(self._num_slots, sum(len(request.seeds) for request in requests))
         return max(1, min(num, self._max_cache_bytes // slot_bytes)), max_tokens
 

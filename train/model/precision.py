@@ -1,0 +1,17 @@
+"""In what a forward pass computes its products. Weights, their gradients and the optimiser stay in single precision.
+
+A step of 1e-5 is less than half a unit of a weight in bfloat16: weights that were held in it would not move. So they
+are held in full and turned for each product (`torch.autocast`); norms, rotations, residuals and the logits stay as they
+are. On a CPU without bfloat16 units it is slower, and serves to test the way that a GPU goes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+
+def products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
+    """Within it linear maps and attention are computed in `dtype`; None: in that of the weights."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
