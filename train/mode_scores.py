@@ -14,7 +14,7 @@ from train.domains.base import Item, Verdict
 from train.evaluate import Answer, Score, ask
 from train.modes import Mode, mode_of, opening, read
 from train.rollouts.rollout import Sampler
-from train.verifiers.pool import Pool
+from train.verifiers.pool import Judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def score_modes(
     *,
     sampler: Sampler,
     codec: Codec,
-    pool: Pool,
+    pool: Judge,
     max_tokens: Callable[[Item], int],
 ) -> list[ModeScores]:
     """The same items thrice: with the mode left to the policy, and with each forced on it.

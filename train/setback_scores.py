@@ -12,7 +12,7 @@ from train.rollouts.rollout import Rollout, Sampler, Sampling, Span, StopReason
 from train.seeds import seed_of
 from train.setbacks import Recovery, Setback, recovery
 from train.transcript import Message, Transcript, answered
-from train.verifiers.pool import Pool
+from train.verifiers.pool import Judge
 
 
 def score_setbacks(
@@ -20,7 +20,7 @@ def score_setbacks(
     *,
     sampler: Sampler,
     codec: Codec,
-    pool: Pool,
+    pool: Judge,
     max_tokens: Callable[[Item], int],
     read: Callable[[str], Transcript] = answered,
 ) -> Recovery:

@@ -10,21 +10,28 @@ import torch
 from torch import Tensor
 
 from tests.train.test_trainer import Judge, small
+from train.domains.base import Item
 from train.domains.catalog import get
 from train.model.trainable import moving
 from train.parts import Parts
 from train.policy import build_policy
-from train.processes import Processes, joined
+from train.processes import ApartError, Processes, joined
 from train.recipe import Recipe
 from train.run_directory import RunError
-from train.scale_out import Wrapping, spread_out
+from train.scale_out import ShardedJudge, Wrapping, spread_out
 from train.shared_run import SharedRun
 from train.trainer import Trainer
+from train.transcript import Message, Transcript
 
 STOP_AFTER: Final = 6
 """Of 8 steps: in reinforcement, the critic, the reference and the conflict matrix being under way."""
 CASES: Final = [(wrapping, name) for wrapping in Wrapping for name in ("whole", "left", "taken")]
 """Run by two from its beginning to its end; left by two for one to go on with; taken up by two where one left it."""
+
+PAIR: Final = (
+    Item(domain="d", level=0, seed=0, index=0, prompt="p"),
+    Transcript((Message("assistant", "a"),)),
+)
 
 
 def recipe() -> Recipe:
@@ -80,6 +87,10 @@ def main(out: Path) -> None:
             SharedRun(out / f"{Wrapping.DDP}-whole", recipe(), processes, is_resumed=False)
         except RunError as error:
             (out / f"refused-{processes.rank}").write_text(str(error))
+        try:
+            ShardedJudge(Judge(), processes).verify_all([PAIR] * (1 + processes.rank))
+        except ApartError as error:
+            (out / f"apart-{processes.rank}").write_text(str(error))
 
 
 if __name__ == "__main__":

@@ -85,6 +85,14 @@ def test_what_is_refused_is_refused_everywhere(place: Path) -> None:
         assert "holds a run already" in (place / f"refused-{rank}").read_text()
 
 
+def test_processes_that_have_come_apart_say_so(place: Path) -> None:
+    """Where one has two things to be judged and the other has one, neither waits: both say what may be the reason."""
+    for rank in range(2):
+        said = (place / f"apart-{rank}").read_text()
+        assert "verdicts of 1 against verdicts of 2" in said
+        assert "run it in one process" in said
+
+
 def check_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
     assert found.keys() == wanted.keys()
     for name, weight in wanted.items():
