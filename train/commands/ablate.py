@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from serving.settings_sources import SettingsError, load_settings
+from serving.settings_sources import SettingsError
+from train.commands.options import add_home_option, home_of, new_parser
 from train.commands.run import overrides_of
 from train.recipe import RecipeError
 
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
 
     try:
         overrides = overrides_of(args.assignments)
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        home = home_of(args)
         found = run_ablation(
             ablation,
             args.out,
@@ -118,16 +119,11 @@ def keep(
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train ablate",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("ablate", ABOUT, EXAMPLES)
     made.add_argument("name", choices=NAMES, help="what is switched")
     made.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the runs are kept")
     made.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 … N−1")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
     made.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where the figures go")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     return made

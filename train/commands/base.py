@@ -13,7 +13,8 @@ from serving.engines.base import EngineError
 from serving.registry.errors import RegistryError
 from serving.registry.reference import parse_alias
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError, load_settings
+from serving.settings_sources import SettingsError
+from train.commands.options import add_home_option, home_of, new_parser
 from train.model.shape import UnsupportedModelError
 
 ABOUT = """\
@@ -38,7 +39,7 @@ def main(argv: list[str]) -> int:
 
     report = ConsoleReport(Console(stderr=True))
     try:
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        home = home_of(args)
         alias = parse_alias(args.alias) if args.alias else None
         wishes = Wishes(name=args.name, licence=args.licence, alias=alias)
         artifact = bring_in(args.source, Store(home / "registry"), wishes, report)
@@ -58,15 +59,10 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train base",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("base", ABOUT, EXAMPLES)
     made.add_argument("source", metavar="SOURCE", help="what to bring in")
     made.add_argument("--name", help="of the artifact; from the source where absent")
     made.add_argument("--licence", metavar="SPDX", help="needed where the source does not say it")
     made.add_argument("--alias", metavar="NAME@LABEL", help="let an alias point at it")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     return made

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+
+from train.commands.options import add_race_options, new_parser
 
 EXAMPLES = """\
 examples:
@@ -52,17 +53,11 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train bench",
-        description="Sample with the in-process sampler and with transformers' generate, in turn, and compare.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = new_parser(
+        "bench",
+        "Sample with the in-process sampler and with transformers' generate, in turn, and compare.",
+        EXAMPLES,
     )
-    made.add_argument("directory", type=Path, help="a checkpoint in Hugging Face's form")
-    made.add_argument("--prompts", type=int, default=8)
-    made.add_argument("--answers", type=int, default=8, help="to each prompt")
-    made.add_argument("--max-tokens", type=int, default=16, help="of an answer")
+    add_race_options(made)
     made.add_argument("--slots", type=int, default=64, help="answers computed at once")
-    made.add_argument("--repetitions", type=int, default=3)
-    made.add_argument("--threads", type=int, help="torch's own choice where absent")
     return made

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from train.commands.options import new_parser
+
 ABOUT = """\
 Take steps by heart and steps of reinforcement of a recipe, and say what each stage costs in CPU seconds, and how far
 it is from its floor: operations over the rate of a float product on this machine. Samples with the model itself and in
@@ -65,12 +67,7 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train bench-step",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("bench-step", ABOUT, EXAMPLES)
     made.add_argument("recipe", help="a shipped recipe's name, or a .toml file")
     made.add_argument("--base", type=Path, metavar="DIR", help="a checkpoint in Hugging Face's form")
     made.add_argument("--sft-steps", type=int, default=6, help="that are timed; one more goes before them")

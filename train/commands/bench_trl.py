@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+
+from train.commands.options import add_race_options, new_parser
 
 ABOUT = """\
 Take the same steps of reinforcement with our trainer and with TRL's GRPOTrainer, in turn, and compare rollouts a second
@@ -64,19 +65,9 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train bench-trl",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("directory", type=Path, help="a checkpoint in Hugging Face's form")
+    made = new_parser("bench-trl", ABOUT, EXAMPLES)
+    add_race_options(made)
     made.add_argument("--domain", default="terse_addition", help="whose prompts are asked")
-    made.add_argument("--prompts", type=int, default=8, help="of a step")
-    made.add_argument("--answers", type=int, default=8, help="to each prompt")
-    made.add_argument("--max-tokens", type=int, default=16, help="of an answer")
     made.add_argument("--layers", type=int, default=10, help="that move, from the top")
     made.add_argument("--steps", type=int, default=2, help="that are timed in each repetition")
-    made.add_argument("--repetitions", type=int, default=3)
-    made.add_argument("--threads", type=int, help="torch's own choice where absent")
     return made

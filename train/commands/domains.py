@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from train.commands import domain_views, domains_export
+from train.commands.options import new_parser
 from train.domains import audit as gate
 from train.domains import catalog
 from train.domains.base import Domain, Family, Item
@@ -132,12 +133,7 @@ def _sampled(domain: Domain, item: Item) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser, with what runs in `run`."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train domains",
-        description=ABOUT,
-        epilog=EXAMPLES[""],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("domains", ABOUT, EXAMPLES[""])
     verbs = made.add_subparsers(metavar="SUB-VERB", required=True)
     add = _sub_verb(verbs, "list", "list domains by family, and whether they may train")
     add.add_argument("--family", choices=[*Family], metavar="FAMILY", help="only this one")

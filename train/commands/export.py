@@ -12,7 +12,8 @@ from serving.bringup.errors import BringupError
 from serving.bringup.progress import ConsoleReport
 from serving.registry.errors import RegistryError
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError, load_settings
+from serving.settings_sources import SettingsError
+from train.commands.options import add_home_option, home_of, new_parser
 
 ABOUT = """\
 Write a policy whole and merged: a run's last checkpoint, or an artifact of the registry. The directory is what
@@ -37,7 +38,7 @@ def main(argv: list[str]) -> int:
 
     report = ConsoleReport(Console(stderr=True))
     try:
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        home = home_of(args)
         written = export(args.policy, args.out, Store(home / "registry"), report, is_gguf=args.gguf)
     except (
         BringupError,
@@ -56,14 +57,9 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train export",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("export", ABOUT, EXAMPLES)
     made.add_argument("policy", metavar="RUN", help="a run's directory, or an artifact of the registry")
     made.add_argument("--out", type=Path, required=True, metavar="DIR", help="must not exist, or be empty")
     made.add_argument("--gguf", action="store_true", help="one GGUF file instead")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     return made

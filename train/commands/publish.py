@@ -13,7 +13,8 @@ from serving.bringup.progress import ConsoleReport
 from serving.registry.errors import RegistryError
 from serving.registry.reference import parse_alias
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError, load_settings
+from serving.settings_sources import SettingsError
+from train.commands.options import add_home_option, home_of, new_parser
 
 ABOUT = """\
 Publish the policy of a run's last checkpoint as what it differs in from its base, with recipe, audits of its domains
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
 
     report = ConsoleReport(Console(stderr=True))
     try:
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        home = home_of(args)
         wishes = Wishes(
             name=args.name,
             alias=parse_alias(args.alias) if args.alias else None,
@@ -66,12 +67,7 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train publish",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("publish", ABOUT, EXAMPLES)
     made.add_argument("run", type=Path, metavar="RUN", help="the run's directory")
     made.add_argument("--name", required=True, help="of the artifact")
     made.add_argument("--alias", metavar="NAME@LABEL", help="let an alias point at it")
@@ -82,5 +78,5 @@ def parser() -> argparse.ArgumentParser:
         help="of the difference, where whole weights moved (default Q4_0)",
     )
     made.add_argument("--licence", metavar="SPDX", help="the base's where absent")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     return made

@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from serving.settings_sources import SettingsError, load_settings
+from serving.settings_sources import SettingsError
+from train.commands.options import add_home_option, home_of, new_parser
 from train.commands.run import overrides_of, until_told
 from train.recipe import RecipeError, load_recipe
 from train.scheduler.job import Entry, Job
@@ -108,7 +109,7 @@ def _run(queue: Queue, args: argparse.Namespace) -> int:
     from train.scheduler.training import TrainingJob
 
     console = Console(stderr=True)
-    home = load_settings(None, {"home": args.home} if args.home else {}).home
+    home = home_of(args)
     with until_told() as told, RunProgress(console) as progress:
         run_job = TrainingJob(lambda recipe: assemble(recipe, home, console), progress.step)
         slot = Slot(
@@ -129,12 +130,7 @@ def _cancel(queue: Queue, args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train queue",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("queue", ABOUT, EXAMPLES)
     verbs = made.add_subparsers(dest="verb", required=True)
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--queue", type=Path, required=True, metavar="DIR", help="the queue's directory")
@@ -155,7 +151,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--watch", action="store_true", help="wait for more when there is nothing left")
     run.add_argument("--slot", default="0", metavar="NAME", help="where several run at once: a name for each")
     run.add_argument("--quantum-seconds", type=float, default=QUANTUM_S, help="a turn among equals")
-    run.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(run)
     cancel = verbs.add_parser(
         "cancel", parents=[where], help="stop a job at its next border, or before it begins"
     )

@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from train.commands.options import new_parser
+
 ABOUT = """\
 Write one HTML page about a run, complete in itself: what it was, what its policy could do before and after by domain
 with intervals, how it went about tasks with tools, the curves of every step, which domains pulled against each other,
@@ -36,12 +38,7 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train report",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("report", ABOUT, EXAMPLES)
     made.add_argument("run", type=Path, metavar="DIR", help="of the run")
     made.add_argument(
         "--out", type=Path, metavar="FILE", help="the page; report.html in the run where absent"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from serving.settings_sources import SettingsError, load_settings, parse_value
+from serving.settings_sources import SettingsError, parse_value
+from train.commands.options import add_home_option, home_of, new_parser
 from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
 
     console = Console(stderr=True)
     try:
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
+        home = home_of(args)
         if args.dry_run:
             return _dry_run(recipe, home, console)
         return _run(verb, args, recipe, home, console)
@@ -196,12 +197,7 @@ def overrides_of(assignments: list[str]) -> dict[str, object]:
 def parser(verb: str) -> argparse.ArgumentParser:
     """The sub-verb's parser."""
     recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
-    made = argparse.ArgumentParser(
-        prog=f"tierwise train {verb}",
-        description=ABOUT[verb],
-        epilog=EXAMPLES.format(recipes=recipes, verb=verb),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser(verb, ABOUT[verb], EXAMPLES.format(recipes=recipes, verb=verb))
     made.add_argument("recipe", metavar="RECIPE", help="a shipped recipe, or a .toml file")
     made.add_argument("--out", type=Path, metavar="DIR", help="where the run is kept")
     made.add_argument("--resume", action="store_true", help="go on with the run that is there")
@@ -212,7 +208,7 @@ def parser(verb: str) -> argparse.ArgumentParser:
         help="under accelerate launch: each process has all weights, or a part of those that move",
     )
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     made.add_argument("--print-config", action="store_true", help="print the resolved recipe, and end")
     made.add_argument(
         "--dry-run", action="store_true", help="say what the run takes, in time and memory, and end"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+
+from train.commands.options import new_parser
 
 ABOUT = """\
 Tries, in each way of isolating that this machine may have, to read secrets, reach the network, signal its parent and
@@ -14,12 +15,7 @@ EXAMPLES = "examples:\n  tierwise train sandbox\n  tierwise train sandbox --json
 
 def main(argv: list[str]) -> int:
     """Run `tierwise train sandbox argv…`. 0 if something isolates, 1 if nothing does."""
-    parser = argparse.ArgumentParser(
-        prog="tierwise train sandbox",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("sandbox", ABOUT, EXAMPLES)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     args = parser.parse_args(argv)
     from train.sandbox.probe import probe
