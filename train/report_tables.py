@@ -29,15 +29,7 @@ def domains(evaluations: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-PROCESS: Final = (
-    "success",
-    "calls",
-    "of the reference",
-    "efficiency",
-    "with an error",
-    "recovered",
-    "stopped in time",
-)
+PROCESS: Final = ("success", "calls", "reference", "efficiency", "errors", "recovered", "stopped")
 """The columns of how episodes went, in the order of `process_cells`."""
 
 
@@ -75,9 +67,10 @@ def processes(evaluation: Mapping[str, Any]) -> str:
         return ""
     head = "".join(f"<th>{name}</th>" for name in PROCESS)
     return (
-        "<h2>How it goes about tasks with tools</h2><p>Greedy episodes of the last evaluation. Efficiency: the "
-        "reference's calls to those made, of successes. Recovered: of the episodes with an erroneous call, those that "
-        f"succeeded.</p><table><tr><th>domain</th>{head}</tr>{rows}</table>"
+        "<h2>How it goes about tasks with tools</h2><p>Greedy episodes of the last evaluation: calls, and those of the "
+        "reference; efficiency, the latter to the former in episodes that succeeded; episodes with an erroneous call, "
+        "and the share of them that succeeded; the share that stopped in time.</p>"
+        f"<table><tr><th>domain</th>{head}</tr>{rows}</table>"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -65,7 +66,13 @@ def evaluation_tables(metrics: Mapping[str, Any]) -> Iterator[Table]:
 
 def _process_table(by_domain: Mapping[str, Mapping[str, Any]]) -> Table:
     """A line a domain with tools."""
-    table = Table(title="greedy episodes with tools", title_justify="left")
+    table = Table(
+        title="greedy episodes with tools",
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for name in ("domain", *PROCESS):
         table.add_column(name, justify="left" if name == "domain" else "right")
     for domain, score in by_domain.items():
