@@ -12,7 +12,7 @@ import pytest
 def _no_settings_of_the_caller(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if request.node.get_closest_marker("engines") is None:
+    if not any(map(request.node.get_closest_marker, ("engines", "vllm"))):
         for name in [name for name in os.environ if name.startswith("TIERWISE_")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv(

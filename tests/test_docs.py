@@ -17,6 +17,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     "make serve": "loadtests/fresh_start.py",
     "make test": ".ci/run",
+    "make vllm-cpu": ".ci/run",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "tests/train/rollouts/test_vllm_server.py",
+    "tierwise train run r2": "tests/train/rollouts/test_vllm_server.py",
     "tierwise bench gateway": ".ci/run",
     "tierwise bench disconnects": ".ci/run",
     "tierwise bench budget": "tests/loadtests/test_budget_bench.py",
