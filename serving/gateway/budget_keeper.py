@@ -6,10 +6,9 @@ happens in the event loop, in well under a millisecond a tick.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from router.budget import (
     MIN_REQUESTS_PER_SECOND,
@@ -24,9 +23,9 @@ from router.offer import Spend
 from router.pricing import Pricing
 from serving.budget_settings import BudgetSettings
 from serving.gateway.state_file import StateFile
+from serving.gateway.ticking import Ticking
 from serving.telemetry.budget_series import BudgetSeries
 
-TICK_S: Final = 1.0
 SAVE_EVERY_S: Final = 5.0
 NUM_REMEMBERED: Final = 200.0
 """An arm's expected seconds are the mean over about so many of its last answers."""
@@ -34,7 +33,7 @@ NUM_REMEMBERED: Final = 200.0
 _log = logging.getLogger(__name__)
 
 
-class BudgetKeeper:
+class BudgetKeeper(Ticking):
     """The budget of one gateway process. Entered, it ticks and saves until it is left.
 
     Args:
@@ -56,7 +55,9 @@ class BudgetKeeper:
         wall_clock: Callable[[], float],
     ) -> None:
         self._configured = configured
-        self._file = file
+        super().__init__(
+            file, save_every_s=SAVE_EVERY_S, on_fault="the budget's tick failed; λ stays where it is"
+        )
         self._series = series
         self._monotonic = monotonic
         self._wall_clock = wall_clock
@@ -64,20 +65,9 @@ class BudgetKeeper:
         self._num_answers: dict[str, float] = {}
         self._terms = configured
         self._controller = self._new_controller()
-        self._is_saved = True
-        self._ticking: asyncio.Task[None]
         self._is_conservative = False
         self._restore()
         self._settle()
-
-    async def __aenter__(self) -> Self:
-        self._ticking = asyncio.create_task(self._run(), name="budget")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._ticking.cancel()
-        await asyncio.wait({self._ticking})
-        await self.save()
 
     @property
     def terms(self) -> BudgetSettings:
@@ -156,23 +146,8 @@ class BudgetKeeper:
             self._controller.tick(self._monotonic())
         self._settle()
 
-    async def save(self) -> None:
-        """Write down what is known now."""
-        self._is_saved = True
-        await asyncio.to_thread(self._file.write, self._plain())
-
-    async def _run(self) -> None:
-        since_save_s = 0.0
-        while True:
-            await asyncio.sleep(TICK_S)
-            try:
-                self.tick()
-            except Exception:  # noqa: BLE001  requests go on at the λ that is in force, whatever is wrong with the next one
-                _log.exception("the budget's tick failed; λ stays where it is")
-            since_save_s += TICK_S
-            if since_save_s >= SAVE_EVERY_S and not self._is_saved:
-                since_save_s = 0.0
-                await self.save()
+    async def _turn(self) -> None:
+        self.tick()
 
     def _settle(self) -> None:
         """Make what the controller says the price of the next requests, and show it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from router.decision import Decision, Reason
 from router.difficulty import Assessment, Forecast
@@ -20,9 +20,9 @@ from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.evidence_view import shown
 from serving.gateway.recent import Recent
 from serving.gateway.state_file import StateFile
+from serving.gateway.ticking import Ticking
 from serving.telemetry.evidence_series import EvidenceSeries
 
-TICK_S: Final = 1.0
 SAVE_EVERY_S: Final = 30.0
 MAX_REMEMBERED: Final = 20_000
 """Requests whose grade has been heard; a grade that is changed later does not count twice."""
@@ -30,7 +30,7 @@ MAX_REMEMBERED: Final = 20_000
 _log = logging.getLogger(__name__)
 
 
-class EvidenceKeeper:
+class EvidenceKeeper(Ticking):
     """The evidence of one gateway process. Entered, it takes stock and saves until it is left.
 
     Args:
@@ -52,29 +52,22 @@ class EvidenceKeeper:
     ) -> None:
         self._begin = begin
         self._budget = budget
-        self._file = file
+        super().__init__(
+            file,
+            save_every_s=SAVE_EVERY_S,
+            on_fault="taking stock of the evidence failed; forecasts stay as they are",
+        )
         self._series = series
         self._wall_clock = wall_clock
         self._graded: Recent[str, None] = Recent(MAX_REMEMBERED)
         self._ration = Ration()
         self._graded_at = 0.0
-        self._is_saved = True
-        self._ticking: asyncio.Task[None]
         self._evidence = self._restored()
         self._doubts: tuple[DoubtKind, ...] = ()
         self._state = self._evidence.check()
         self.tick()
         self._series.show_calibration(self._evidence.logs)
         self._series.show_maps(self._evidence.maps)
-
-    async def __aenter__(self) -> Self:
-        self._ticking = asyncio.create_task(self._run(), name="evidence")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._ticking.cancel()
-        await asyncio.wait({self._ticking})
-        await self.save()
 
     @property
     def state(self) -> EvidenceState:
@@ -125,24 +118,12 @@ class EvidenceKeeper:
             self._evidence.end_refit(await asyncio.to_thread(fitted, self._evidence.begin_refit()))
             self._series.show_maps(self._evidence.maps)
 
-    async def save(self) -> None:
-        """Write down what is known now."""
-        self._is_saved = True
-        await asyncio.to_thread(self._file.write, self._evidence.plain())
+    async def _turn(self) -> None:
+        self.tick()
+        await self.refit()
 
-    async def _run(self) -> None:
-        since_save_s = 0.0
-        while True:
-            await asyncio.sleep(TICK_S)
-            try:
-                self.tick()
-                await self.refit()
-            except Exception:  # noqa: BLE001  requests go on as they are decided now, whatever is wrong with the evidence
-                _log.exception("taking stock of the evidence failed; forecasts stay as they are")
-            since_save_s += TICK_S
-            if since_save_s >= SAVE_EVERY_S and not self._is_saved:
-                since_save_s = 0.0
-                await self.save()
+    def _plain(self) -> dict[str, Any]:
+        return self._evidence.plain()
 
     def _restored(self) -> Evidence:
         """What was saved, where it belongs to this model; else a new beginning, and the log says why."""

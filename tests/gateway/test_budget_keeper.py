@@ -21,7 +21,7 @@ from router.policy import RoutingPolicy
 from router.pricing import Draws
 from router.request import RequestView
 from serving.budget_settings import BudgetSettings
-from serving.gateway import budget_keeper
+from serving.gateway import budget_keeper, ticking
 from serving.gateway.budget_keeper import BudgetKeeper
 from serving.gateway.state_file import StateFile
 from serving.telemetry.budget_series import BudgetSeries
@@ -261,7 +261,7 @@ async def test_while_it_is_entered_it_ticks_and_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without anybody else λ moves, and the file is there long before the end."""
-    monkeypatch.setattr(budget_keeper, "TICK_S", 0.01)
+    monkeypatch.setattr(ticking, "TICK_S", 0.01)
     monkeypatch.setattr(budget_keeper, "SAVE_EVERY_S", 0.02)
     bench = Bench(tmp_path)
     async with bench.keeper:
@@ -280,7 +280,7 @@ async def test_a_tick_that_fails_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """λ stays where it is, the log has the reason, and the next tick is tried."""
-    monkeypatch.setattr(budget_keeper, "TICK_S", 0.01)
+    monkeypatch.setattr(ticking, "TICK_S", 0.01)
     bench = Bench(tmp_path)
     bench.run(30)
     price = bench.keeper.pricing.price_of_compute

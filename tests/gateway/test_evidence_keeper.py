@@ -19,6 +19,7 @@ from router.offer import Metric
 from router.policy import RoutingPolicy
 from router.request import RequestView
 from serving.gateway import evidence as evidence_module
+from serving.gateway import ticking
 from serving.gateway.feedback import Graded
 from serving.gateway.steering import MAX_INLINE_CHARS
 from tests.fakes import MockUpstream, Script
@@ -227,7 +228,7 @@ async def test_while_it_is_entered_it_takes_stock_refits_and_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without anybody else the alarm is raised, the maps are fitted and the file is there before the end."""
-    monkeypatch.setattr(evidence_module, "TICK_S", 0.01)
+    monkeypatch.setattr(ticking, "TICK_S", 0.01)
     monkeypatch.setattr(evidence_module, "SAVE_EVERY_S", 0.02)
     async with MockUpstream() as upstream, gateway_of(upstream, tmp_path) as gateway:
         async with gateway.evidence:
@@ -246,7 +247,7 @@ async def test_a_failure_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What goes wrong in taking stock is in the log, and stock is taken again."""
-    monkeypatch.setattr(evidence_module, "TICK_S", 0.01)
+    monkeypatch.setattr(ticking, "TICK_S", 0.01)
     calls = []
 
     def broken() -> None:
