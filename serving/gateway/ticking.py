@@ -1,4 +1,4 @@
-"""What ticks while the gateway runs and outlives its restarts: a task, and a state saved now and then and at the end."""
+"""What ticks while the gateway runs and outlives its restarts: a task, and a state that is saved now and then."""
 
 from __future__ import annotations
 
