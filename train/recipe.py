@@ -275,6 +275,10 @@ def load_recipe(name_or_path: str, *, overrides: dict[str, object] | None = None
             node = node.setdefault(parent, {})
         node[last] = value
     try:
+        if isinstance(tree.get("domains"), dict):
+            from train.domain_selection import AuditedSettings, selected
+
+            tree["domains"] = selected(AuditedSettings.model_validate(tree["domains"]))
         return Recipe.model_validate(tree)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]

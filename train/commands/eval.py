@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from serving.settings_sources import SettingsError, load_settings
-from train.recipe import Recipe, RecipeError
+from train.recipe import Recipe, RecipeError, ScratchSettings
 
 if TYPE_CHECKING:
     from train.evaluate import Evaluation
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 ABOUT = """\
 Score a policy on held-out items of domains: greedily, and by samples where asked for, with 95 % intervals over items.
 POLICY is the directory of a run (its last checkpoint is scored), a checkpoint in Hugging Face's form, an artifact of
-the registry, or `smollm2`.
+the registry, or `smollm2`. With --url the answers come from a server (llama.cpp's, vLLM's), and of POLICY there are the
+domains, the tokenizer and the chat template alone.
 """
 EXAMPLES = """\
 examples:
   tierwise train eval runs/r0
   tierwise train eval smollm2 --domains chain_sum,gcd --levels 0,1 --items 64 --samples 4
   tierwise train eval ./checkpoint --domains chain_sum --json
+  tierwise train eval smollm2 --url http://127.0.0.1:8080 --domains document_keys,document_values --levels 0,1,2
 """
 
 
@@ -38,6 +40,7 @@ def main(argv: list[str]) -> int:
     from train.checkpoints.directory import CheckpointError
     from train.domains.audit import UnauditedError
     from train.domains.catalog import UnknownDomainError
+    from train.rollouts.rollout import MissingLogprobsError
     from train.run_directory import RECIPE_NAME, RunError
 
     is_run = (Path(args.policy) / RECIPE_NAME).exists()
@@ -51,6 +54,7 @@ def main(argv: list[str]) -> int:
         BringupError,
         CheckpointError,
         EngineError,
+        MissingLogprobsError,
         RecipeError,
         RegistryError,
         RunError,
@@ -70,6 +74,8 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
     from train.run_directory import load_weights, read_recipe
 
     recipe = read_recipe(Path(args.policy)) if is_run else _recipe(args)
+    if args.url is not None:
+        return _served(args, recipe, home)
     with assemble(recipe, home, Console(stderr=True)) as parts:
         if is_run:
             load_weights(Path(args.policy), parts.model)
@@ -88,6 +94,27 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
             max_tokens=lambda item: own[item.domain] or item.max_answer_tokens,
             num_samples=args.samples,
         )
+
+
+def _served(args: argparse.Namespace, recipe: Recipe, home: Path) -> Evaluation:
+    from serving.bringup.progress import ConsoleReport
+    from serving.engines.base import Endpoint
+    from serving.registry.store import Store
+    from train.base import locate
+    from train.served import Asked, evaluate_served
+
+    if isinstance(recipe.base, ScratchSettings):
+        raise RecipeError("a policy of characters has no tokenizer that a server could have; leave --url out")
+    directory = locate(recipe.base.source, Store(home / "registry"), ConsoleReport(Console(stderr=True)))
+    levels = {
+        domain.name: args.levels or domain.levels
+        for domain in recipe.domains
+        if not args.domains or domain.name in args.domains
+    }
+    key = args.api_key_file.read_text(encoding="utf-8").strip() if args.api_key_file else None
+    endpoint = Endpoint(url=args.url.rstrip("/"), api_key=key, keeps_connections=False)
+    asked = Asked(levels=levels, num_items=args.items, num_samples=args.samples)
+    return evaluate_served(endpoint, args.model, directory, asked)
 
 
 def _recipe(args: argparse.Namespace) -> Recipe:
@@ -134,6 +161,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--samples", type=int, default=0, metavar="N", help="beside the greedy answer (default 0)"
     )
+    made.add_argument("--url", metavar="URL", help="of a server that answers in the policy's place")
+    made.add_argument("--model", metavar="ID", help="there; the first that it lists where absent")
+    made.add_argument("--api-key-file", type=Path, metavar="FILE", help="holds the server's key")
     made.add_argument("--home", metavar="DIR", help="where the registry lives")
     made.add_argument("--json", action="store_true", help="one object, for programs")
     return made

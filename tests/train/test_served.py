@@ -1,0 +1,79 @@
+"""What a server answers is scored as what a policy answers in this process."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.engines.base import Endpoint, EngineError
+from tests.train.rollouts.test_turns_in_chat import chat
+from train.served import Asked, evaluate_served, first_model
+
+SUM = re.compile(r"(\d+)\+(\d+)=")
+
+
+class Adder(BaseHTTPRequestHandler):
+    """A server that adds, in the tokens of `chat`, and knows nothing else."""
+
+    codec: Any
+    asked: list[dict[str, Any]]
+
+    def do_GET(self) -> None:
+        """The list of models."""
+        self._say({"data": [{"id": "adder"}]})
+
+    def do_POST(self) -> None:
+        """A completion."""
+        body = loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append({**body, "key": self.headers["authorization"]})
+        found = SUM.search(self.codec.text(body["prompt"]))
+        said = str(int(found[1]) + int(found[2])) if found else "no"
+        tokens = self.codec.answer(said)
+        logprobs = {"token_logprobs": [-0.1] * len(tokens)}
+        self._say({"choices": [{"token_ids": list(tokens), "logprobs": logprobs, "finish_reason": "stop"}]})
+
+    def _say(self, value: object) -> None:
+        text = dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def adder(tmp_path: Path) -> Iterator[Endpoint]:
+    """On a port of its own."""
+    Adder.codec, Adder.asked = chat(tmp_path), []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Adder)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield Endpoint(url=f"http://127.0.0.1:{server.server_port}", api_key="secret", keeps_connections=False)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_server_is_scored(adder: Endpoint, tmp_path: Path) -> None:
+    """It is right where it can be and nowhere else, is asked with its key and by its first model's name."""
+    asked = Asked(levels={"terse_addition": (0, 1), "terse_copying": (0,)}, num_items=3, num_samples=1)
+    found = evaluate_served(adder, None, tmp_path, asked)
+    scores = {each.domain: (each.greedy.mean, each.sampled and each.sampled.mean) for each in found.domains}
+    assert scores == {"terse_addition": (1.0, 1.0), "terse_copying": (0.0, 0.0)}
+    assert {(each["model"], each["key"]) for each in Adder.asked} == {("adder", "Bearer secret")}
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    """With its address."""
+    with pytest.raises(EngineError, match=r"127\.0\.0\.1:9/v1/models does not answer"):
+        first_model(Endpoint(url="http://127.0.0.1:9"))
