@@ -119,6 +119,6 @@ def joined() -> Iterator[Processes]:
         return
     from accelerate import Accelerator
 
-    yield Processes(Accelerator(cpu=True))  # the trainer computes on the CPU, alone or with others
+    yield Processes(Accelerator(cpu=True))  # other devices are refused (`train.scale_out`)
     dist.barrier()  # or the first to leave would take the store away from those that still exchange something
     dist.destroy_process_group()

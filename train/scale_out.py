@@ -70,6 +70,11 @@ def spread_out(parts: Parts, recipe: Recipe, processes: Processes, wrapping: Wra
             "rl.rollouts_url is set, and each process would push its weights to that server; run it in one process, "
             "or leave rl.rollouts_url out so that each process samples its share"
         )
+    if recipe.device != "cpu":
+        raise TogetherError(
+            f"several processes compute on the CPU, and device is {recipe.device!r}; run it in one process, or set "
+            "device to 'cpu'"
+        )
     if not isinstance(parts.model, LlamaPolicy):
         raise TogetherError(
             f"only a LlamaPolicy is spread over processes, and this is a {type(parts.model).__name__}"

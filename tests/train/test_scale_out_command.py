@@ -43,6 +43,13 @@ def test_a_server_of_rollouts_is_refused() -> None:
         spread_out(parts, recipe, Together(), Wrapping.DDP)
 
 
+def test_a_gpu_is_refused() -> None:
+    """Nobody has tried several processes on GPUs: they say so, and what to do."""
+    parts: Any = None
+    with pytest.raises(TogetherError, match="run it in one process"):
+        spread_out(parts, load_recipe("r0", overrides={"device": "cuda"}), Together(), Wrapping.DDP)
+
+
 class Together(Processes):
     """The first of two, who are not there."""
 
