@@ -14,6 +14,7 @@ import pytest
 
 from serving.engines.base import Endpoint, EngineError
 from tests.train.rollouts.test_turns_in_chat import chat
+from train.commands import eval as eval_command
 from train.served import Asked, evaluate_served, first_model
 
 SUM = re.compile(r"(\d+)\+(\d+)=")
@@ -71,6 +72,28 @@ def test_a_server_is_scored(adder: Endpoint, tmp_path: Path) -> None:
     scores = {each.domain: (each.greedy.mean, each.sampled and each.sampled.mean) for each in found.domains}
     assert scores == {"terse_addition": (1.0, 1.0), "terse_copying": (0.0, 0.0)}
     assert {(each["model"], each["key"]) for each in Adder.asked} == {("adder", "Bearer secret")}
+
+
+def test_the_command_asks_a_server(
+    adder: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`tierwise train eval ./checkpoint --url URL`: one object of scores, with the key of a file."""
+    (tmp_path / "key").write_text("secret\n")
+    asked = [
+        "--url",
+        adder.url + "/",
+        "--domains",
+        "terse_addition",
+        "--levels",
+        "2",
+        "--items",
+        "2",
+        "--json",
+    ]
+    assert eval_command.main([str(tmp_path), *asked, "--api-key-file", str(tmp_path / "key")]) == 0
+    (score,) = loads(capsys.readouterr().out)["domains"]
+    assert (score["domain"], score["num_items"], score["greedy"]["mean"]) == ("terse_addition", 2, 1.0)
+    assert Adder.asked[-1]["key"] == "Bearer secret"
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from train.model.tree import Block, TokenTree, cut
+from train.model.tree import PIECE_TOKENS, Block, TokenTree, cut
 
 BLOCK_TOKENS = 64
 """Of `tree.cut`. At a head size of 64 on one core, attention is then a twentieth of the linear maps' time."""
@@ -19,6 +19,9 @@ _SPARE_PRODUCTS = 4096  # of queries and keys may be padding: these take as long
 class TreeAttention:
     """What each token of a tree sees: itself and all that it follows.
 
+    One long sequence that does not branch is left to the library's causal attention, whose memory grows with the length
+    and not with its square.
+
     Args:
         tree: the line.
         dtype: of the states.
@@ -26,6 +29,9 @@ class TreeAttention:
     """
 
     def __init__(self, tree: TokenTree, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self._is_line = PIECE_TOKENS < len(tree.ends) == min(tree.ends)
+        if self._is_line:
+            return
         ends = torch.tensor(tree.ends, dtype=torch.long)
         batches = list(_alike(cut(tree, BLOCK_TOKENS)))
         self._batches = [_Batch(blocks, ends, dtype, device) for blocks in batches]
@@ -41,6 +47,8 @@ class TreeAttention:
 
     def __call__(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """As `llama.Attention`."""
+        if self._is_line:
+            return _causal(queries, keys, values)
         parts = [batch.gather(queries, keys, values) for batch in self._batches]
         gathered = parts[0] if len(parts) == 1 else torch.cat(parts)
         return gathered if self._order is None else gathered.index_select(0, self._order)
@@ -89,6 +97,14 @@ class _Batch:
             enable_gqa=True,
         )
         return gathered.transpose(1, 2).flatten(0, 1)
+
+
+def _causal(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Queries (N, H, D), keys and values (N, K, D) → (N, H, D)."""
+    gathered = functional.scaled_dot_product_attention(
+        *(states.transpose(0, 1)[None] for states in (queries, keys, values)), is_causal=True, enable_gqa=True
+    )
+    return gathered[0].transpose(0, 1)
 
 
 def _filled(places: Sequence[int], filler: int, num: int) -> list[int]:

@@ -9,7 +9,7 @@ from tests.train.model.test_llama import logits_of
 from tests.train.model.test_tree import sequences
 from tests.train.model.tiny import tiny_llama
 from train.model import tree, tree_attention
-from train.model.tree import grow
+from train.model.tree import PIECE_TOKENS, grow
 from train.model.tree_attention import TreeAttention
 
 torch.set_num_threads(1)
@@ -41,3 +41,17 @@ def test_many_small_groups_are_one_call() -> None:
     """Sixty-four short sequences that share nothing are a batch or two, not sixty-four."""
     attend = TreeAttention(grow([(index, 7, 8, 9)[: 2 + index % 3] for index in range(64)]), torch.float32)
     assert len(attend._batches) <= 2
+
+
+def test_a_long_line_is_attended_as_a_tree_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sequence of more than a piece, by the library's causal attention and by blocks."""
+    generator = torch.Generator().manual_seed(3)
+    num = PIECE_TOKENS + 40
+    one = grow([list(range(num))])
+    queries = torch.randn(num, 4, 6, generator=generator, dtype=torch.float64)
+    keys, values = (torch.randn(num, 2, 6, generator=generator, dtype=torch.float64) for _ in range(2))
+    line = TreeAttention(one, torch.float64)
+    monkeypatch.setattr(tree_attention, "PIECE_TOKENS", num)
+    blocks = TreeAttention(one, torch.float64)
+    assert (line._is_line, blocks._is_line) == (True, False)
+    torch.testing.assert_close(line(0, queries, keys, values), blocks(0, queries, keys, values))
