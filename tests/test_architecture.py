@@ -24,6 +24,7 @@ READS_ENVIRONMENT = {
     "serving/settings.py",
     "serving/settings_sources.py",
     "serving/engines/llamacpp_server.py",  # a process of its own, which gets its key this way
+    "train/processes.py",  # launchers say by it which of several processes one is
 }
 
 HEAVY = {"torch", "transformers", "vllm", "peft", "datasets", "sklearn", "matplotlib"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from serving.bringup.progress import ConsoleReport
 from serving.engines.base import Endpoint
 from serving.registry.store import Store
+from serving.settings_sources import environment
 from train.base import locate
 from train.domains.audit import audited
 from train.parts import Parts, UpdatedSampler
@@ -61,6 +61,6 @@ def _sampler(recipe: Recipe, policy: Policy, home: Path) -> Iterator[UpdatedSamp
     if url is None:
         yield policy.sampler
         return
-    endpoint = Endpoint(url=url, api_key=os.environ.get("VLLM_API_KEY"))
+    endpoint = Endpoint(url=url, api_key=environment().get("VLLM_API_KEY"))
     with pushing(policy.model.model, endpoint, home / "adapters", base=str(policy.base)) as sampler:
         yield sampler
