@@ -27,13 +27,14 @@ def main(argv: list[str]) -> int:
     import torch
 
     from train.checkpoints.directory import CheckpointError
+    from train.commands.run import overrides_of
     from train.model.shape import UnsupportedModelError
     from train.recipe import BaseSettings, RecipeError, load_recipe
     from train.step_benchmark import measure
 
     torch.set_num_threads(args.threads)
     try:
-        recipe = load_recipe(args.recipe)
+        recipe = load_recipe(args.recipe, overrides=overrides_of(args.assignments))
         if isinstance(recipe.base, BaseSettings) and args.base is None:
             print(
                 f"tierwise: {recipe.name} starts from {recipe.base.source}; say where it is with --base",
@@ -73,4 +74,5 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--sft-steps", type=int, default=6, help="that are timed; one more goes before them")
     made.add_argument("--rl-steps", type=int, default=2)
     made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
     return made
