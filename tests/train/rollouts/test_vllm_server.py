@@ -44,8 +44,8 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"
 START_TIMEOUT_S = 900
 MAX_RANK = 8
-TOLERANCE = 2e-3
-"""Nats, of one token's log-probability: two implementations of float32."""
+TOLERANCE = 5e-4
+"""Nats, of one token's log-probability between two implementations of float32; 2e-5 was seen over 36 tokens."""
 GREEDY = Sampling(temperature=0, max_tokens=12)
 PROMPTS = [tuple(range(1000 + 300 * each, 1000 + 300 * each + num)) for each, num in enumerate((5, 40, 100))]
 """The longer ones fill blocks of the prefix cache."""
@@ -92,7 +92,7 @@ def running(base: Path, log: Path) -> Iterator[str]:
         "--dtype": "float32",
         "--max-model-len": "512",
         "--max-num-seqs": "16",
-        "--block-size": "16",
+        "--block-size": "32",
         "--max-lora-rank": str(MAX_RANK),
     }
     flags = ("--enforce-eager", "--enable-lora", "--enable-prefix-caching")
@@ -191,7 +191,7 @@ def test_what_is_pushed_is_what_samples(served: Served, tmp_path: Path) -> None:
             groups_at_1, told_at_1 = drawn(sampler, Sampling(temperature=1, max_tokens=8), seeds=(1, 2))
             torch.testing.assert_close(told_at_1, scored(model, groups_at_1), rtol=0, atol=TOLERANCE)
             if found:
-                assert (scored(model, found[-1][0]) - found[-1][1]).abs().max() > 100 * TOLERANCE
+                assert (scored(model, found[-1][0]) - found[-1][1]).abs().max() > 200 * TOLERANCE
             found.append((groups, told))
     assert len(served.names()) == 1
     kept = [fresh(groups, 2, 1) for groups, _ in found]
@@ -213,7 +213,7 @@ def test_a_push_that_fails_leaves_the_version_before(served: Served, tmp_path: P
     with pushing(adapted(served.base), served.endpoint, tmp_path, base="any") as sampler:
         assert drawn(sampler, GREEDY)[0]
         with pytest.raises(ValueError, match="sample at 1"):
-            drawn(sampler, Sampling(temperature=0.7))
+            drawn(sampler, Sampling(temperature=0.7, max_tokens=1))
 
 
 def test_a_run_draws_from_the_server(served: Served, tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_a_run_draws_from_the_server(served: Served, tmp_path: Path) -> None:
     asked = {
         "base.source": served.base,
         "adapt": '{method = "lora", rank = 4}',
-        "domains": '[{name = "chain_sum", levels = [0], max_answer_tokens = 8}]',
-        "sft": "{num_steps = 2, items_per_step = 2, learning_rate = 1e-3, num_warmup_steps = 0}",
-        "rl": "{num_steps = 2, groups_per_step = 2, rollouts_per_group = 4, learning_rate = 1e-3}",
+        "domains": '[{name = "letter_counting", levels = [0], max_answer_tokens = 8}]',
+        "sft": "{num_steps = 2, items_per_step = 4, learning_rate = 1e-3, num_warmup_steps = 0}",
+        "rl": "{num_steps = 2, groups_per_step = 4, rollouts_per_group = 4, learning_rate = 1e-4}",
         "rl.rollouts_url": served.url,
         "evaluation.num_items": 2,
     }
@@ -232,8 +232,10 @@ def test_a_run_draws_from_the_server(served: Served, tmp_path: Path) -> None:
     assert train_run.main(["r2", "--out", str(out), "--home", str(served.home), *words]) == 0
     steps = [line for line in read_metrics(out) if line["phase"] == "rl"]
     assert len(steps) == 2
-    for step in steps:
-        assert (step["num_stale"], step["staleness"], step["is_applied"]) == (0, 0, True)
+    assert all((step["num_stale"], step["staleness"], step["is_applied"]) == (0, 0, True) for step in steps)
+    learned = [step for step in steps if step["num_tokens"]]
+    assert learned, "no group had answers of both kinds: nothing was compared"
+    for step in learned:
         assert step["mean_ratio"] == pytest.approx(1, abs=TOLERANCE)
         assert step["max_ratio"] == pytest.approx(1, abs=5 * TOLERANCE)
     assert len(served.names()) == 1
