@@ -134,7 +134,8 @@ ABLATIONS: Final[Mapping[str, Ablation]] = {
         about="Two domains of one prompt form and opposite demands: gradients summed, or projected where they oppose.",
         recipe="r1",
         shared={
-            "domains": [{"name": "terse_rising", "levels": [0]}, {"name": "terse_falling", "levels": [0]}],
+            "domains": [{"name": "terse_rising", "levels": [2]}, {"name": "terse_falling", "levels": [2]}],
+            "sft.num_steps": 60,  # after more nothing is left to reinforce
             "rl.conflict.is_measured": True,
         },
         arms={"summed": {}, "projected": {"rl.conflict.is_projected": True}},
