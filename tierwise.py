@@ -15,6 +15,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "registry": ("serving.commands.registry", "list, publish, alias, roll back and verify checkpoints"),
     "ledger": ("serving.commands.ledger", "look at what was decided, attempted and spent"),
     "train": ("train.commands.train", "post-train a base model on verifiable domains"),
+    "distill": ("distill.commands.distill", "make a model cheaper to run, and measure what that costs"),
     "budget": ("serving.commands.budget", "look at the budget of a running gateway, and change it"),
     "keys": ("serving.commands.keys", "create, list and revoke API keys and admin keys"),
     "bench": ("loadtests.bench", "measure what the gateway adds"),

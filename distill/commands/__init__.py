@@ -1,0 +1,1 @@
+"""What `tierwise distill` does, a module for each sub-verb."""
