@@ -225,7 +225,7 @@ def _from_delta(policy: Artifact, store: Store, report: Report) -> Artifact:
         convert_from_gguf(file, staged)
         _take_served_template(_sha256(base.weights), staged)
         description = Description(
-            kind="policy",
+            kind=manifest.kind,
             name=f"{manifest.name}-whole",
             parents=tuple(Parent(name=one.name, version=one.version, role=role) for one, role in parents),
             recipe={"step": "materialize"},

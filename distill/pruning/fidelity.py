@@ -4,7 +4,7 @@ Sequences are laid as a tree (`train.model.tree`), so that what prompts have in 
 of the answers the distribution p of the whole model is compared with q of what is left of it:
 
 - divergence KL(p ‖ q) = Σ p (ln p − ln q), in nats;
-- acceptance Σ min(p, q): the chance that speculative decoding takes a token drawn from q (arXiv:2211.17192, theorem 3.5);
+- acceptance Σ min(p, q): the chance that speculative decoding takes a token drawn from q (arXiv:2211.17192, 3.2);
 - greedy share: how often both have the same most likely token.
 
 A layer's states depend only on the layers below it that are kept. `Fidelity.hold` computes and keeps the states along

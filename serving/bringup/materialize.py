@@ -13,10 +13,11 @@ from typing import Final
 
 from serving.bringup.packaged import chat_template_of
 from serving.bringup.progress import Report
-from serving.engines import layers_delta, lora_delta
+from serving.engines import layers_delta, lora_delta, student_delta
 from serving.engines.layers_delta import LayersDelta
 from serving.engines.lora_delta import LoraDelta
 from serving.engines.requantize import KEPT_AT_Q8_0, SourceModel, open_model, requantize
+from serving.engines.student_delta import StudentDelta
 from serving.engines.weight_delta import DeltaError, WeightDelta
 from serving.registry.artifact import Artifact, read_artifact
 from serving.registry.errors import CorruptArtifactError
@@ -24,7 +25,7 @@ from serving.registry.manifest import MATERIALISED_FROM, Description, Manifest, 
 from serving.registry.reference import ArtifactReference, PathReference, parse
 from serving.registry.store import Store
 
-DELTA_FORMATS: Final = frozenset({layers_delta.FORMAT, lora_delta.FORMAT})
+DELTA_FORMATS: Final = frozenset({layers_delta.FORMAT, lora_delta.FORMAT, student_delta.FORMAT})
 BASE_ROLE: Final = "base"
 BASE_SHA256: Final = "base_sha256"
 """The recipe's member that says which GGUF the difference is to."""
@@ -146,6 +147,8 @@ def open_delta(kind: str, directory: Path, *, heads: tuple[int, int] | None) -> 
     """
     if kind == layers_delta.FORMAT:
         return LayersDelta(directory / layers_delta.FILE_NAME)
+    if kind == student_delta.FORMAT:
+        return StudentDelta(directory / student_delta.FILE_NAME)
     if heads is None:
         raise DeltaError(
             f"{directory} holds adapters; these are merged into models of the Llama family alone"
@@ -155,7 +158,7 @@ def open_delta(kind: str, directory: Path, *, heads: tuple[int, int] | None) -> 
 
 def _describe(policy: Manifest, base: Manifest, quantization: str, template: str | None) -> Description:
     return Description(
-        kind="policy",
+        kind=policy.kind,
         name=f"{policy.name}-{quantization.lower()}",
         parents=(
             Parent(name=policy.name, version=policy.version, role=MATERIALISED_FROM),

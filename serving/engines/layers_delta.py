@@ -55,6 +55,11 @@ class LayersDelta:
         """The weights that it changes."""
         return frozenset(self._tensors)
 
+    @property
+    def kept_layers(self) -> None:
+        """All of the base's."""
+        return None
+
     def added_to(self, name: str, weights: Weights) -> Weights:
         """`weights` and the difference.
 

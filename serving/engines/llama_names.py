@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,17 @@ IN_LAYER: Final = {
     "ffn_down": "mlp.down_proj",
 }
 """GGUF's name of a part of a layer → safetensors', in the order in which GGUF files have them."""
+
+_LAYER: Final = re.compile(r"blk\.(\d+)\.(.+)")
+
+
+def renumbered(name: str, kept_layers: Sequence[int]) -> str | None:
+    """What a weight is called in a model that has these layers alone; None where it is in none of them."""
+    found = _LAYER.fullmatch(name)
+    if found is None:
+        return name
+    layer = int(found[1])
+    return f"blk.{kept_layers.index(layer)}.{found[2]}" if layer in kept_layers else None
 
 
 def to_gguf_order(rows: npt.NDArray[Any], num_heads: int) -> npt.NDArray[Any]:

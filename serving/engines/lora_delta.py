@@ -66,6 +66,11 @@ class LoraDelta:
         """The weights that it changes."""
         return frozenset(self._pairs)
 
+    @property
+    def kept_layers(self) -> None:
+        """All of the base's."""
+        return None
+
     def added_to(self, name: str, weights: Weights) -> Weights:
         """`weights` with the adapter merged in.
 

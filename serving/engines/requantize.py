@@ -3,7 +3,8 @@
 Matrices are dequantised and quantised again, rounding to nearest as ggml's reference does. Embedding and output matrix
 stay at Q8_0, because a small model loses most there; vectors, and matrices whose rows do not divide into blocks, stay
 as they are. Where a policy is made, its difference (`weight_delta`) is added in between. Metadata stays too, except for
-the two keys that name the quantisation and, where one is given, the chat template. No tensor is added: an output matrix
+the two keys that name the quantisation and, where they are given, the chat template and the layers that stay: others
+are left out, and those behind them renumbered. No tensor is added: an output matrix
 tied to the embedding stays tied.
 
 Opening a model parses its whole vocabulary, which takes longer than quantising a small one: open it once.
@@ -34,6 +35,7 @@ from gguf import (
 from gguf.quants import quant_shape_to_byte_shape
 
 from serving.engines.base import EngineError
+from serving.engines.llama_names import renumbered
 from serving.engines.weight_delta import DeltaError, WeightDelta
 
 CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
@@ -103,22 +105,20 @@ def requantize(
         OSError: the disk refuses.
     """
     wanted = GGMLQuantizationType[quantization]
-    tensors = source.reader.tensors
-    if delta is not None and (lacking := sorted(delta.names - {tensor.name for tensor in tensors})):
-        raise DeltaError(f"{source.path} has no {lacking[0]}, which the policy changes; it is another base")
+    tensors = _staying(source, delta)
     writer = GGUFWriter(target, _architecture(source))
     writer.data_alignment = int(source.reader.alignment)
     try:
-        _copy_metadata(source, writer, quantization=quantization, chat_template=chat_template)
-        for tensor in tensors:
+        _copy_metadata(source, writer, quantization=quantization, chat_template=chat_template, delta=delta)
+        for name, tensor in tensors.items():
             kind = _kind(tensor, wanted)
             shape = tuple(int(size) for size in reversed(tensor.shape))
             num_bytes = int(np.prod(quant_shape_to_byte_shape(shape, kind)))
-            writer.add_tensor_info(tensor.name, shape, np.dtype(np.float32), num_bytes, raw_dtype=kind)
+            writer.add_tensor_info(name, shape, np.dtype(np.float32), num_bytes, raw_dtype=kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for index, tensor in enumerate(tensors, start=1):
+        for index, tensor in enumerate(tensors.values(), start=1):
             _append(writer, _converted(tensor, wanted, source, delta))
             on_tensor(index, len(tensors))
     finally:
@@ -145,13 +145,52 @@ def _architecture(source: SourceModel) -> str:
     return str(field.contents())
 
 
-def _copy_metadata(source: SourceModel, writer: Any, *, quantization: str, chat_template: str | None) -> None:
+def _staying(source: SourceModel, delta: WeightDelta | None) -> dict[str, Any]:
+    """Tensors by the names that they are written under."""
+    tensors = source.reader.tensors
+    kept = None if delta is None else delta.kept_layers
+    if kept is not None and kept[-1] >= (num_layers := _num_layers(source)):
+        raise DeltaError(
+            f"{source.path} has {num_layers} layers, and layer {kept[-1]} is kept; it is another base"
+        )
+    names = {
+        tensor.name: tensor.name if kept is None else renumbered(tensor.name, kept) for tensor in tensors
+    }
+    changed = frozenset() if delta is None else delta.names
+    if lacking := sorted(name for name in changed if names.get(name) is None):
+        raise DeltaError(f"{source.path} has no {lacking[0]}, which the policy changes; it is another base")
+    return {name: tensor for tensor in tensors if (name := names[tensor.name]) is not None}
+
+
+def _num_layers_key(source: SourceModel) -> str:
+    return f"{_architecture(source)}.block_count"
+
+
+def _num_layers(source: SourceModel) -> int:
+    field = source.reader.get_field(_num_layers_key(source))
+    if field is None:
+        raise RequantizeError(
+            f"{source.path} does not say how many layers it has; take a GGUF file of a model"
+        )
+    return int(field.contents())
+
+
+def _copy_metadata(
+    source: SourceModel,
+    writer: Any,
+    *,
+    quantization: str,
+    chat_template: str | None,
+    delta: WeightDelta | None,
+) -> None:
     replaced: dict[str, tuple[Any, GGUFValueType]] = {
         "general.file_type": (int(FILE_TYPES[quantization]), GGUFValueType.UINT32),
         "general.quantization_version": (GGML_QUANT_VERSION, GGUFValueType.UINT32),
     }
     if chat_template is not None:
         replaced[CHAT_TEMPLATE_KEY] = (chat_template, GGUFValueType.STRING)
+    if delta is not None and delta.kept_layers is not None:
+        replaced[_num_layers_key(source)] = (len(delta.kept_layers), GGUFValueType.UINT32)
     for key, field in source.reader.fields.items():
         if key.startswith("GGUF.") or key == "general.architecture":
             continue  # the writer's own

@@ -1,7 +1,8 @@
 """What a policy differs in from its base: some weights by name, and what is to be added to each.
 
-Two formats are read, each in a module of its own, with numpy and the gguf library alone: `layers_delta`, the quantised
-difference of whole matrices, and `lora_delta`, peft's adapters. `requantize` adds them on the way.
+Three formats are read, each in a module of its own, with numpy and the gguf library alone: `layers_delta`, the
+quantised difference of whole matrices, `lora_delta`, peft's adapters, and `student_delta`, which has fewer layers than
+its base. `requantize` adds them on the way.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ class WeightDelta(Protocol):
     @property
     def names(self) -> frozenset[str]:
         """The weights that it changes, as GGUF names them."""
+        ...
+
+    @property
+    def kept_layers(self) -> tuple[int, ...] | None:
+        """The base's layers that the policy consists of, rising; None where it has all of them."""
         ...
 
     def added_to(self, name: str, weights: Weights) -> Weights:

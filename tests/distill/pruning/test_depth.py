@@ -49,9 +49,7 @@ def test_greedy_takes_the_cheapest_each_time(fidelity: Fidelity) -> None:
 def test_a_wide_beam_is_exhaustive(fidelity: Fidelity, criterion: Criterion) -> None:
     """No set of three layers costs less than the one that a beam of all sets finds, so greedy's does not either."""
     found = remove(fidelity, 3, width=99, criterion=criterion)[-1]
-    best = min(
-        combinations(range(NUM_LAYERS), 3), key=lambda left: criterion.cost(fidelity.score(left))
-    )
+    best = min(combinations(range(NUM_LAYERS), 3), key=lambda left: criterion.cost(fidelity.score(left)))
     assert found.kept == best
     greedy = remove(fidelity, 3, criterion=criterion)[-1]
     assert criterion.cost(found.scores) <= criterion.cost(greedy.scores) + 1e-6

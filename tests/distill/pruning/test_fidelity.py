@@ -65,7 +65,9 @@ def test_held_states_change_nothing_and_save_layers(model: Llama, monkeypatch: p
     computed: list[int] = []
     through = Llama.through
 
-    def counted(self: Llama, states: object, positions: object, attend: object, layers: range, *rest: object) -> object:
+    def counted(
+        self: Llama, states: object, positions: object, attend: object, layers: range, *rest: object
+    ) -> object:
         computed.extend(layers)
         return through(self, states, positions, attend, layers, *rest)  # type: ignore[arg-type]
 
