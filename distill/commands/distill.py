@@ -9,6 +9,7 @@ from difflib import get_close_matches
 # sub-verb: (module with `main(argv) -> int`, one line for --help)
 SUB_VERBS: dict[str, tuple[str, str]] = {
     "prune": ("distill.commands.prune", "leave out the layers whose going costs least"),
+    "early-exit": ("distill.commands.early_exit", "train a model so that its first layers stand alone"),
 }
 
 
