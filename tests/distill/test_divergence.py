@@ -125,3 +125,22 @@ def test_no_logits_of_all_places_are_made() -> None:
     with _Largest() as largest:
         diverge(hidden, weight, scores, forward_kl).sum().backward()
     assert largest.most == ROWS * 501
+
+
+@pytest.mark.parametrize(("beta", "measure"), [(0, forward_kl), (0.3, jsd(0.3)), (1, reverse_kl)])
+def test_same_as_trl(beta: float, measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRL's generalised JSD loss, a mean over places, and its gradients are ours."""
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    trainer = pytest.importorskip("trl.experimental.gkd.gkd_trainer")
+    hidden, weight, scores = _pair()
+    theirs = trainer.GKDTrainer.generalized_jsd_loss(
+        hidden @ weight.T, scores.hidden @ scores.weight.T, beta=beta
+    )
+    ours = diverge(hidden, weight, scores, measure).mean()
+    torch.testing.assert_close(ours, theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, (hidden, weight)),
+        torch.autograd.grad(theirs, (hidden, weight)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
