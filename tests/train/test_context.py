@@ -104,14 +104,14 @@ def test_stages_that_do_not_grow_are_refused(stages: list[dict[str, int]], messa
 def test_levels_go_with_the_stage_that_has_room_for_them() -> None:
     """Haystacks of 16, 32 and 64 characters, a question mark, two marks and a word of four."""
     domains = {"terse_needle": get("terse_needle")}
-    found = fitting(LINEAR, {"terse_needle": (0, 1, 2)}, domains, CharacterCodec())
-    assert [each["terse_needle"] for each in found] == [(0,), (0, 1), (0, 1, 2)]
+    found = fitting(LINEAR, {"terse_needle": (1, 2, 3)}, domains, CharacterCodec())
+    assert [each["terse_needle"] for each in found] == [(1,), (1, 2), (1, 2, 3)]
     with pytest.raises(ContextError, match="take 135 tokens and the last stage has 80"):
-        fitting(LINEAR, {"terse_needle": (0, 3)}, domains, CharacterCodec())
+        fitting(LINEAR, {"terse_needle": (1, 4)}, domains, CharacterCodec())
     with pytest.raises(
         ContextError, match="no level of terse_needle fits a stage of 24 tokens; let it have 39"
     ):
-        fitting(LINEAR, {"terse_needle": (1, 2)}, domains, CharacterCodec())
+        fitting(LINEAR, {"terse_needle": (2, 3)}, domains, CharacterCodec())
 
 
 def test_a_run_lengthens_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
