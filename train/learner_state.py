@@ -22,7 +22,7 @@ MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 
 def learner_tensors(model: ReferencedModel, optimizer: Optimizer) -> dict[str, Tensor]:
     """All that a step depends on and changes."""
-    tensors = _moving_tensors(model.trained(), optimizer)
+    tensors = moving_tensors(model.trained(), optimizer)
     for name, tensor in model.reference_weights().items():
         tensors[f"reference.{name}"] = tensor
     return tensors
@@ -30,7 +30,7 @@ def learner_tensors(model: ReferencedModel, optimizer: Optimizer) -> dict[str, T
 
 def load_learner(tensors: Mapping[str, Tensor], model: ReferencedModel, optimizer: Optimizer) -> None:
     """Put them back."""
-    _load_moving(tensors, model.trained(), optimizer)
+    load_moving(tensors, model.trained(), optimizer)
     model.refresh()
     if reference := _under("reference.", tensors):
         model.keep_reference(reference)
@@ -38,16 +38,16 @@ def load_learner(tensors: Mapping[str, Tensor], model: ReferencedModel, optimize
 
 def critic_tensors(critic: Critic) -> dict[str, Tensor]:
     """The same of a critic."""
-    tensors = _moving_tensors(dict(critic.head.named_parameters()), critic.optimizer)
+    tensors = moving_tensors(dict(critic.head.named_parameters()), critic.optimizer)
     return {f"critic.{name}": tensor for name, tensor in tensors.items()}
 
 
 def load_critic(tensors: Mapping[str, Tensor], critic: Critic) -> None:
     """Put them back."""
-    _load_moving(_under("critic.", tensors), dict(critic.head.named_parameters()), critic.optimizer)
+    load_moving(_under("critic.", tensors), dict(critic.head.named_parameters()), critic.optimizer)
 
 
-def _moving_tensors(weights: Mapping[str, Parameter], optimizer: Optimizer) -> dict[str, Tensor]:
+def moving_tensors(weights: Mapping[str, Parameter], optimizer: Optimizer) -> dict[str, Tensor]:
     """Weights by name, and their moments; the optimiser has them in the same order."""
     names = list(weights)
     tensors = {f"weight.{name}": whole(weight) for name, weight in weights.items()}
@@ -57,9 +57,10 @@ def _moving_tensors(weights: Mapping[str, Parameter], optimizer: Optimizer) -> d
     return tensors
 
 
-def _load_moving(
+def load_moving(
     tensors: Mapping[str, Tensor], weights: Mapping[str, Parameter], optimizer: Optimizer
 ) -> None:
+    """Put back what `moving_tensors` gave."""
     moments: dict[int, dict[str, Tensor]] = {}
     for place, (name, weight) in enumerate(weights.items()):
         put(tensors[f"weight.{name}"], weight)
