@@ -62,13 +62,13 @@ class StepTimes(SettingsNode):
         return _at(self.draft_s, num_streams, "draft") / _at(self.target_s, num_streams, "target")
 
     def verify_cost(self, num_streams: int, num_drafts: int) -> float:
-        """v.
+        """v, at least 1: where more tokens took less time than fewer, the clock was disturbed.
 
         Raises:
             MissingTimeError: not timed at these widths.
         """
         width = num_streams * (num_drafts + 1)
-        return _at(self.target_s, width, "target") / _at(self.target_s, num_streams, "target")
+        return max(1.0, _at(self.target_s, width, "target") / _at(self.target_s, num_streams, "target"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from difflib import get_close_matches
 SUB_VERBS: dict[str, tuple[str, str]] = {
     "prune": ("distill.commands.prune", "leave out the layers whose going costs least"),
     "early-exit": ("distill.commands.early_exit", "train a model so that its first layers stand alone"),
+    "draft": ("distill.commands.draft", "train a draft head, or measure how often a draft is taken"),
+    "cost-model": ("distill.commands.cost_model", "say whether a draft pays on this machine"),
 }
 
 

@@ -96,6 +96,12 @@ def test_predictions() -> None:
     verdict.require_paying()
 
 
+def test_noise_makes_no_verification_cheap() -> None:
+    """Four tokens that took less time than one are verified at a whole step, no less."""
+    noisy = StepTimes(engine="none", target_s={1: 10.0, 4: 6.0}, draft_s={1: 1.0})
+    assert noisy.verify_cost(1, 3) == 1
+
+
 def test_last_place_holds_for_those_behind() -> None:
     """Rates of two places serve three drafts."""
     short = predict(TIMES, {"a": [0.9, 0.5]}, nums_drafts=[3], nums_streams=[1])

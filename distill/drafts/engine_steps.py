@@ -1,0 +1,130 @@
+"""How long a step takes in llama.cpp as this gateway runs it, by the number of answers written at once.
+
+An engine is started on the model with as many slots as are asked for; streams write at once, and each is told by the
+server how long a token took it. The first tokens, while others' prompts are read, count among the others; answers are
+long enough that they are few. Sampling and sending are in the times, as they are when drafts are verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import aiohttp
+
+from serving.engines.base import Endpoint, EngineCapabilities, EngineError
+from serving.engines.engine_log import EngineLog
+from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
+from serving.engines.supervisor import Supervisor
+
+NUM_TOKENS: Final = 48
+"""Of an answer that is timed."""
+NUM_REPETITIONS: Final = 3
+CONTEXT_TOKENS: Final = 512
+REQUEST_TIMEOUT_S: Final = 600.0
+PROMPT: Final = "Rain fell on the hills all night, and in the morning the river had "
+
+
+def engine_steps(
+    model: Path, widths: Sequence[int], log: Path, *, threads: int | None = None, num_tokens: int = NUM_TOKENS
+) -> dict[int, float]:
+    """Width → seconds a step, the median over repetitions.
+
+    Args:
+        model: a GGUF file.
+        widths: of steps; the largest is the number of slots.
+        log: where the engine's output goes.
+        threads: of the engine; as `llamacpp_plan` chooses where None.
+        num_tokens: of each timed answer.
+
+    Raises:
+        EngineError: it does not start, or does not say how long it took.
+    """
+    settings = LlamaCppSettings(
+        threads=threads, slots=max(widths), context_tokens=CONTEXT_TOKENS, prompt_cache_mib=0
+    )
+    return asyncio.run(_measure(LlamaCppEngine(settings), model, widths, log, num_tokens))
+
+
+async def _measure(
+    engine: LlamaCppEngine, model: Path, widths: Sequence[int], log: Path, num_tokens: int
+) -> dict[int, float]:
+    ready: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
+
+    def on_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
+        if not ready.done():
+            ready.set_result(endpoint)
+
+    supervisor = Supervisor(
+        "measured",
+        engine,
+        model=model,
+        log=EngineLog(log),
+        environ=os.environ,
+        on_ready=on_ready,
+        on_down=lambda url, reason: None,
+        clock=time.monotonic,
+    )
+    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        running = asyncio.create_task(supervisor.run(session))
+        try:
+            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running  # raises why
+            endpoint = ready.result()
+            await _step_s(session, endpoint, 1, num_tokens)  # warms up
+            taken: dict[int, list[float]] = {width: [] for width in widths}
+            for _ in range(NUM_REPETITIONS):  # in turn: what disturbs the machine disturbs all widths
+                for width in widths:
+                    taken[width].append(await _step_s(session, endpoint, width, num_tokens))
+            return {width: median(each) for width, each in taken.items()}
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+async def _step_s(session: aiohttp.ClientSession, endpoint: Endpoint, width: int, num_tokens: int) -> float:
+    """Seconds a token of so many answers written at once; the median over them."""
+    told = await asyncio.gather(
+        *(_ask(session, endpoint, f"{PROMPT}{each}", num_tokens) for each in range(width))
+    )
+    try:
+        return median(
+            each["timings"]["predicted_ms"] / each["timings"]["predicted_n"] / 1000 for each in told
+        )
+    except (KeyError, TypeError, ZeroDivisionError) as error:
+        raise EngineError(
+            f"the engine at {endpoint.url} does not say how long a token took ({error!r}); take a newer llama.cpp"
+        ) from None
+
+
+async def _ask(
+    session: aiohttp.ClientSession, endpoint: Endpoint, prompt: str, num_tokens: int
+) -> dict[str, Any]:
+    body = {
+        "prompt": prompt,
+        "max_tokens": num_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
+    headers = {"authorization": f"Bearer {endpoint.api_key}"}
+    url = f"{endpoint.url}/v1/completions"
+    try:
+        async with session.post(url, json=body, headers=headers) as response:
+            if response.status != 200:
+                said = (await response.text())[:300]
+                raise EngineError(f"{url} answered {response.status}: {said}; look at the engine's log")
+            answer: dict[str, Any] = await response.json()
+            return answer
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise EngineError(f"{url} cannot be reached ({error!r}); look at the engine's log") from error
