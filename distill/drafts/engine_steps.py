@@ -2,13 +2,13 @@
 
 An engine is started on the model with as many slots as are asked for; streams write at once, and each is told by the
 server how long a token took it. The first tokens, while others' prompts are read, count among the others; answers are
-long enough that they are few. Sampling and sending are in the times, as they are when drafts are verified.
+long enough that they are few. Sampling and sending are in the times. Taken for a verification such a step is dear
+rather than cheap: each of its tokens has a past of its own to read and a stream to be sent on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +22,7 @@ from serving.engines.base import Endpoint, EngineCapabilities, EngineError
 from serving.engines.engine_log import EngineLog
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
 from serving.engines.supervisor import Supervisor
+from serving.settings_sources import environment
 
 NUM_TOKENS: Final = 48
 """Of an answer that is timed."""
@@ -66,7 +67,7 @@ async def _measure(
         engine,
         model=model,
         log=EngineLog(log),
-        environ=os.environ,
+        environ=environment(),
         on_ready=on_ready,
         on_down=lambda url, reason: None,
         clock=time.monotonic,
