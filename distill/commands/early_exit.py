@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from distill.commands.failures import reported
 from distill.commands.options import add_text_options, new_parser
 
 if TYPE_CHECKING:
@@ -35,37 +35,21 @@ REPORT_NAME = "early-exit.json"
 def main(argv: list[str]) -> int:
     """Run `tierwise distill early-exit argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
+    return reported(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
     from distill.commands.opened import open_named
     from distill.early_exit import exits_of
-    from serving.bringup.errors import BringupError
-    from serving.engines.base import EngineError
-    from serving.registry.errors import RegistryError
-    from serving.settings_sources import SettingsError
-    from train.checkpoints.directory import CheckpointError
-    from train.domains.catalog import UnknownDomainError
-    from train.model.shape import UnsupportedModelError
     from train.run_directory import RunError
 
     console = Console(stderr=True)
+    opened = open_named(args, console)
     try:
-        opened = open_named(args, console)
-        try:
-            exits = exits_of(opened.model.shape.num_layers, args.exits)
-        except ValueError as error:
-            raise RunError(str(error)) from None
-        _train(args, opened, exits, console)
-    except (
-        BringupError,
-        CheckpointError,
-        EngineError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        UnknownDomainError,
-        UnsupportedModelError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+        exits = exits_of(opened.model.shape.num_layers, args.exits)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    _train(args, opened, exits, console)
     print(args.out)
     return 0
 

@@ -1,4 +1,4 @@
-"""What goes wrong in commands about drafts, said in one line."""
+"""What goes wrong in the sub-verbs of `tierwise distill`, said in one line."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from distill.commands.failures import reported
 from distill.commands.options import add_text_options, new_parser
 
 if TYPE_CHECKING:
@@ -39,35 +39,19 @@ REPORT_NAME = "pruning.json"
 def main(argv: list[str]) -> int:
     """Run `tierwise distill prune argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
+    return reported(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
     from distill.commands.opened import open_named
-    from serving.bringup.errors import BringupError
-    from serving.engines.base import EngineError
-    from serving.registry.errors import RegistryError
-    from serving.settings_sources import SettingsError
-    from train.checkpoints.directory import CheckpointError
-    from train.domains.catalog import UnknownDomainError
-    from train.model.shape import UnsupportedModelError
     from train.run_directory import RunError
 
     console = Console(stderr=True)
-    try:
-        opened = open_named(args, console)
-        num_layers = opened.model.shape.num_layers
-        if not 0 < args.keep < num_layers:
-            raise RunError(f"the model has {num_layers} layers; keep fewer, and one at least")
-        _prune(args, opened, console)
-    except (
-        BringupError,
-        CheckpointError,
-        EngineError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        UnknownDomainError,
-        UnsupportedModelError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    opened = open_named(args, console)
+    num_layers = opened.model.shape.num_layers
+    if not 0 < args.keep < num_layers:
+        raise RunError(f"the model has {num_layers} layers; keep fewer, and one at least")
+    _prune(args, opened, console)
     print(args.out)
     return 0
 

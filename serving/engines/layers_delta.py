@@ -87,12 +87,17 @@ def write_layers_delta(path: Path, differences: Mapping[str, Weights], *, quanti
     writer = GGUFWriter(path, FORMAT)
     try:
         for name, difference in differences.items():
-            is_blocked = difference.ndim > 1 and difference.shape[-1] % _BLOCK == 0
-            kind = GGMLQuantizationType[quantization if is_blocked else "F32"]
-            stored = quantize(np.ascontiguousarray(difference, np.float32), kind)
-            writer.add_tensor(name, stored, raw_dtype=kind)
+            add_difference(writer, name, difference, quantization)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
     finally:
         writer.close()
+
+
+def add_difference(writer: GGUFWriter, name: str, difference: Weights, quantization: str) -> None:
+    """Add a tensor: in blocks where its rows divide into them, in single precision elsewhere."""
+    is_blocked = difference.ndim > 1 and difference.shape[-1] % _BLOCK == 0
+    kind = GGMLQuantizationType[quantization if is_blocked else "F32"]
+    stored = quantize(np.ascontiguousarray(difference, np.float32), kind)
+    writer.add_tensor(name, stored, raw_dtype=kind)

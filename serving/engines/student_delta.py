@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, dequantize, quantize
+from gguf import GGUFReader, GGUFWriter, dequantize
 
-from serving.engines.layers_delta import QUANTIZATIONS
+from serving.engines.layers_delta import QUANTIZATIONS, add_difference
 from serving.engines.weight_delta import DeltaError, Weights
 
 FORMAT: Final = "student-delta-1"
 FILE_NAME: Final = "student.delta"
 _KEPT_LAYERS: Final = "student.kept_layers"
 _FIRST, _SECOND = ".lora_a", ".lora_b"
-_BLOCK: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +132,8 @@ def write_student_delta(
             if isinstance(difference, LowRank):
                 for end, half in ((_FIRST, difference.first), (_SECOND, difference.second)):
                     writer.add_tensor(name + end, np.ascontiguousarray(half, np.float16))
-                continue
-            is_blocked = difference.ndim > 1 and difference.shape[-1] % _BLOCK == 0
-            kind = GGMLQuantizationType[quantization if is_blocked else "F32"]
-            stored = quantize(np.ascontiguousarray(difference, np.float32), kind)
-            writer.add_tensor(name, stored, raw_dtype=kind)
+            else:
+                add_difference(writer, name, difference, quantization)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
