@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from train.commands import options
 from train.commands.options import add_home_option
 
 
 def new_parser(verb: str, about: str, examples: str) -> argparse.ArgumentParser:
     """The parser of a sub-verb; both texts are shown as they are."""
-    return argparse.ArgumentParser(
-        prog=f"tierwise distill {verb}",
-        description=about,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    return options.new_parser(verb, about, examples, under="distill")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

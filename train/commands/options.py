@@ -8,10 +8,10 @@ from pathlib import Path
 from serving.settings_sources import load_settings
 
 
-def new_parser(verb: str, about: str, examples: str) -> argparse.ArgumentParser:
-    """The parser of a sub-verb; both texts are shown as they are."""
+def new_parser(verb: str, about: str, examples: str, *, under: str = "train") -> argparse.ArgumentParser:
+    """The parser of a sub-verb of `under`; both texts are shown as they are."""
     return argparse.ArgumentParser(
-        prog=f"tierwise train {verb}",
+        prog=f"tierwise {under} {verb}",
         description=about,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,

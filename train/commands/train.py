@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from difflib import get_close_matches
+from train.commands.sub_verbs import hand_over, overview
 
 # sub-verb: (module with `main(argv) -> int`, one line for --help)
 SUB_VERBS: dict[str, tuple[str, str]] = {
@@ -31,10 +29,8 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
 
 def help_text() -> str:
     """The text of `tierwise train --help`."""
-    lines = "".join(f"  {verb:<11}{line}\n" for verb, (_, line) in SUB_VERBS.items())
     return (
-        "usage: tierwise train SUB-VERB [options]   (tierwise train SUB-VERB --help tells more)\n\n"
-        f"{lines}\n"
+        f"{overview('train', SUB_VERBS)}\n"
         "Begin with a recipe that takes a minute:\n\n"
         "  tierwise train run r0 --out runs/r0\n"
     )
@@ -42,12 +38,4 @@ def help_text() -> str:
 
 def main(argv: list[str]) -> int:
     """Run `tierwise train argv…`."""
-    if not argv or argv[0] in {"-h", "--help", "help"}:
-        print(help_text(), end="")
-        return 0 if argv else 2
-    if argv[0] not in SUB_VERBS:
-        near = get_close_matches(argv[0], SUB_VERBS, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "see `tierwise train --help`"
-        print(f"tierwise train: no sub-verb {argv[0]!r}; {hint}", file=sys.stderr)
-        return 2
-    return int(importlib.import_module(SUB_VERBS[argv[0]][0]).main(argv[1:]))
+    return hand_over("train", SUB_VERBS, argv, help_text())
