@@ -14,46 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, dequantize, quantize
-
-from serving.engines.weight_delta import DeltaError, Weights
+from serving.engines.delta_file import DeltaFile, add_difference, written
+from serving.engines.weight_delta import Weights
 
 FORMAT: Final = "layers-delta-1"
 FILE_NAME: Final = "weights.delta"
-QUANTIZATIONS: Final = ("Q4_0", "Q5_0", "Q8_0")
-_BLOCK: Final = 32
 
 
 class LayersDelta:
-    """A file of the format; its tensors are mapped, not read.
+    """A file of the format.
 
     Raises:
-        DeltaError: it is damaged, or of another format.
+        DeltaError: as `DeltaFile`.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            reader: Any = GGUFReader(path)
-        except FileNotFoundError:
-            raise DeltaError(f"no file {path}; publish the policy again") from None
-        except (ValueError, IndexError, KeyError, OverflowError) as error:
-            raise DeltaError(f"{path} is damaged ({error}); publish the policy again") from None
-        field = reader.get_field("general.architecture")
-        found = None if field is None else field.contents()
-        if found != FORMAT:
-            raise DeltaError(
-                f"{path} is of format {found!r}, this tierwise reads {FORMAT!r}; upgrade tierwise"
-            )
-        self._tensors: dict[str, Any] = {tensor.name: tensor for tensor in reader.tensors}
+        self._file = DeltaFile(path, FORMAT)
 
     @property
     def names(self) -> frozenset[str]:
         """The weights that it changes."""
-        return frozenset(self._tensors)
+        return self._file.tensor_names
 
     @property
     def kept_layers(self) -> None:
@@ -66,14 +49,7 @@ class LayersDelta:
         Raises:
             DeltaError: their shapes differ.
         """
-        tensor = self._tensors[name]
-        shape = tuple(int(size) for size in reversed(tensor.shape))
-        if shape != weights.shape:
-            raise DeltaError(
-                f"{self._path}: {name} is {shape}, the base's {weights.shape}; it is another base"
-            )
-        added: Weights = dequantize(tensor.data, tensor.tensor_type).reshape(shape)
-        return weights + added
+        return self._file.sum_of(name, weights, self._file.read(name))
 
 
 def write_layers_delta(path: Path, differences: Mapping[str, Weights], *, quantization: str) -> None:
@@ -82,22 +58,8 @@ def write_layers_delta(path: Path, differences: Mapping[str, Weights], *, quanti
     Args:
         path: the file.
         differences: policy − base by GGUF's name, rows in GGUF's order.
-        quantization: of the matrices, one of `QUANTIZATIONS`.
+        quantization: of the matrices, one of `delta_file.QUANTIZATIONS`.
     """
-    writer = GGUFWriter(path, FORMAT)
-    try:
+    with written(path, FORMAT) as writer:
         for name, difference in differences.items():
             add_difference(writer, name, difference, quantization)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-    finally:
-        writer.close()
-
-
-def add_difference(writer: GGUFWriter, name: str, difference: Weights, quantization: str) -> None:
-    """Add a tensor: in blocks where its rows divide into them, in single precision elsewhere."""
-    is_blocked = difference.ndim > 1 and difference.shape[-1] % _BLOCK == 0
-    kind = GGMLQuantizationType[quantization if is_blocked else "F32"]
-    stored = quantize(np.ascontiguousarray(difference, np.float32), kind)
-    writer.add_tensor(name, stored, raw_dtype=kind)

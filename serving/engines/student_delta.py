@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from gguf import GGUFReader, GGUFWriter, dequantize
 
-from serving.engines.layers_delta import QUANTIZATIONS, add_difference
+from serving.engines.delta_file import QUANTIZATIONS, DeltaFile, add_difference, written
 from serving.engines.weight_delta import DeltaError, Weights
 
 FORMAT: Final = "student-delta-1"
@@ -39,42 +38,31 @@ class LowRank:
 
 
 class StudentDelta:
-    """A file of the format; its tensors are mapped, not read.
+    """A file of the format.
 
     Raises:
-        DeltaError: it is damaged, or of another format.
+        DeltaError: as `DeltaFile`; or its layers do not rise, or half a product is missing.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            reader: Any = GGUFReader(path)
-        except FileNotFoundError:
-            raise DeltaError(f"no file {path}; publish the student again") from None
-        except (ValueError, IndexError, KeyError, OverflowError) as error:
-            raise DeltaError(f"{path} is damaged ({error}); publish the student again") from None
-        found, kept = (
-            None if field is None else field.contents()
-            for field in map(reader.get_field, ("general.architecture", _KEPT_LAYERS))
-        )
-        if found != FORMAT:
-            raise DeltaError(
-                f"{path} is of format {found!r}, this tierwise reads {FORMAT!r}; upgrade tierwise"
-            )
+        self._file = DeltaFile(path, FORMAT)
+        self._stored = self._file.tensor_names
+        kept = self._file.member(_KEPT_LAYERS)
         self._kept: tuple[int, ...] = tuple(kept or ())
         if not self._kept or list(self._kept) != sorted(set(self._kept)) or self._kept[0] < 0:
-            raise DeltaError(f"{path} keeps layers {kept}, which do not rise; publish the student again")
-        self._tensors: dict[str, Any] = {tensor.name: tensor for tensor in reader.tensors}
-        halves = [
-            {name[: -len(end)] for name in self._tensors if name.endswith(end)} for end in (_FIRST, _SECOND)
-        ]
-        if lame := sorted(halves[0] ^ halves[1]):
-            raise DeltaError(f"{path} holds half a product for {lame[0]}; publish the student again")
+            raise DeltaError(f"{path} keeps layers {kept}, which do not rise; publish it again")
+        firsts, seconds = (
+            {name.removesuffix(end) for name in self._stored if name.endswith(end)}
+            for end in (_FIRST, _SECOND)
+        )
+        if lame := sorted(firsts ^ seconds):
+            raise DeltaError(f"{path} holds half a product for {lame[0]}; publish it again")
 
     @property
     def names(self) -> frozenset[str]:
         """The weights that it changes, as the base's GGUF names them."""
-        return frozenset(name.removesuffix(_FIRST).removesuffix(_SECOND) for name in self._tensors)
+        return frozenset(name.removesuffix(_FIRST).removesuffix(_SECOND) for name in self._stored)
 
     @property
     def kept_layers(self) -> tuple[int, ...]:
@@ -87,25 +75,15 @@ class StudentDelta:
         Raises:
             DeltaError: their shapes differ.
         """
-        if name in self._tensors:
-            added = self._read(name)
-        else:
-            first, second = self._read(name + _FIRST), self._read(name + _SECOND)
-            if first.ndim != 2 or second.ndim != 2 or len(first) != second.shape[1]:
-                raise DeltaError(
-                    f"{self._path}: the product for {name} has two ranks; publish the student again"
-                )
-            added = second @ first
-        if added.shape != weights.shape:
-            raise DeltaError(
-                f"{self._path}: {name} is {added.shape}, the base's {weights.shape}; it is another base"
-            )
-        return weights + added
+        difference = self._file.read(name) if name in self._stored else self._product(name)
+        return self._file.sum_of(name, weights, difference)
 
-    def _read(self, name: str) -> Weights:
-        tensor = self._tensors[name]
-        values: Weights = dequantize(tensor.data, tensor.tensor_type)
-        return values.reshape(tuple(int(size) for size in reversed(tensor.shape)))
+    def _product(self, name: str) -> Weights:
+        first, second = self._file.read(name + _FIRST), self._file.read(name + _SECOND)
+        if first.ndim != 2 or second.ndim != 2 or len(first) != second.shape[1]:
+            raise DeltaError(f"{self._path}: the product for {name} has two ranks; publish it again")
+        product: Weights = second @ first
+        return product
 
 
 def write_student_delta(
@@ -121,12 +99,11 @@ def write_student_delta(
         path: the file.
         kept_layers: of the base, rising.
         differences: student − base by GGUF's name of the base's weight, rows in GGUF's order.
-        quantization: of the matrices that are no products, one of `layers_delta.QUANTIZATIONS`.
+        quantization: of the matrices that are no products, one of `delta_file.QUANTIZATIONS`.
     """
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"{quantization!r} is none of {', '.join(QUANTIZATIONS)}")
-    writer = GGUFWriter(path, FORMAT)
-    try:
+    with written(path, FORMAT) as writer:
         writer.add_array(_KEPT_LAYERS, list(kept_layers))
         for name, difference in differences.items():
             if isinstance(difference, LowRank):
@@ -134,8 +111,3 @@ def write_student_delta(
                     writer.add_tensor(name + end, np.ascontiguousarray(half, np.float16))
             else:
                 add_difference(writer, name, difference, quantization)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-    finally:
-        writer.close()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
-from serving.engines.layers_delta import QUANTIZATIONS, LayersDelta, write_layers_delta
+from serving.engines.delta_file import QUANTIZATIONS
+from serving.engines.layers_delta import LayersDelta, write_layers_delta
 from serving.engines.requantize import open_model, requantize
 from serving.engines.weight_delta import DeltaError, Weights
 
@@ -65,7 +66,7 @@ def test_what_is_no_difference_is_refused(tmp_path: Path) -> None:
     write_layers_delta(tmp_path / "d", some(), quantization="Q4_0")
     data = (tmp_path / "d").read_bytes()
     (tmp_path / "cut").write_bytes(data[: len(data) // 2])
-    with pytest.raises(DeltaError, match=r"cut is damaged .*publish the policy again"):
+    with pytest.raises(DeltaError, match=r"cut is damaged .*publish it again"):
         LayersDelta(tmp_path / "cut")
     with pytest.raises(DeltaError, match="no file"):
         LayersDelta(tmp_path / "absent")
