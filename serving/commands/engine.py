@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
+import json
 import shlex
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 import aiohttp
 
@@ -38,6 +41,7 @@ examples:
     "describe": """\
 examples:
   tierwise engine describe --tier full
+  tierwise engine describe --tier full --json
   tierwise engine describe --tier full --set tiers.full.engine.slots=16
 """,
     "run": """\
@@ -83,6 +87,14 @@ def parser() -> argparse.ArgumentParser:
         )
         verb.add_argument("--tier", required=True, metavar="NAME", help="which tier of the configuration")
         verb.set_defaults(run=run)
+        if run is describe:
+            verb.add_argument(
+                "--json",
+                dest="run",
+                action="store_const",
+                const=describe_as_json,
+                help="the model's file, the command line and what was chosen, as JSON",
+            )
         add_settings_options(verb)
     return made
 
@@ -109,17 +121,27 @@ def describe(name: str, tier: TierSettings, settings: Settings) -> int:
     return 0
 
 
+def describe_as_json(name: str, tier: TierSettings, settings: Settings) -> int:
+    """Print the same of an engine that is started here, for programs.
+
+    Raises:
+        RegistryError, EngineError: as `describe`, or it runs already.
+    """
+    node = _started_here(name, tier)
+    engine, model = _engine(node, tier, settings, to=sys.stderr)
+    argv = engine.launch(tier=name, model=model, port=PORT_TO_SHOW).argv
+    plan = dataclasses.asdict(engine.plan(model))
+    print(json.dumps({"model": str(model), "argv": argv, "plan": plan, "log": str(_log(name, settings))}))
+    return 0
+
+
 def run_engine(name: str, tier: TierSettings, settings: Settings) -> int:
     """Run the tier's engine until an interrupt.
 
     Raises:
         RegistryError, EngineError: its model is not there, or it does not start.
     """
-    if isinstance(tier.engine, ExternalSettings):
-        raise EngineError(
-            f"tier {name} runs already, at {tier.engine.urls[0]}: there is nothing to start here"
-        )
-    engine, model = _engine(tier.engine, tier, settings)
+    engine, model = _engine(_started_here(name, tier), tier, settings)
     _print_plan(engine.plan(model))
     supervisor = Supervisor(
         name,
@@ -170,11 +192,21 @@ def _tier(settings: Settings, name: str) -> TierSettings:
     return settings.tiers[name]
 
 
-def _engine(node: LlamaCppSettings, tier: TierSettings, settings: Settings) -> tuple[LlamaCppEngine, Path]:
+def _started_here(name: str, tier: TierSettings) -> LlamaCppSettings:
+    if isinstance(tier.engine, ExternalSettings):
+        raise EngineError(
+            f"tier {name} runs already, at {tier.engine.urls[0]}: there is nothing to start here"
+        )
+    return tier.engine
+
+
+def _engine(
+    node: LlamaCppSettings, tier: TierSettings, settings: Settings, *, to: TextIO | None = None
+) -> tuple[LlamaCppEngine, Path]:
     """As `serve` would make it: sharing the machine with the other tiers."""
     assert tier.model is not None, "settings ask for the model of an engine that is launched"
     num_sharing = sum(isinstance(other.engine, LlamaCppSettings) for other in settings.tiers.values())
-    report = LineReport(lambda line: print(f"{line}", flush=True))
+    report = LineReport(lambda line: print(line, file=to, flush=True))
     model = engine_model(
         Store(settings.home / "registry"), tier.model, report, quantization=node.quantization
     )

@@ -16,6 +16,7 @@ import aiohttp
 from pydantic import Field, field_validator, model_validator
 
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
+from serving.engines.llamacpp_compute import ComputeSettings, binary_arguments, embedded_arguments
 from serving.engines.llamacpp_dialect import NATIVE_ENDPOINTS, unsupported_parameters
 from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape
 from serving.engines.llamacpp_tools import probe_tools
@@ -27,10 +28,6 @@ EMBEDDED_KEY: Final = "TIERWISE_ENGINE_KEY"
 """Where the child finds its API key."""
 BINARY_KEY: Final = "LLAMA_API_KEY"
 """Where llama-server finds it."""
-PASSIVE_WAIT: Final = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads that wait for one another sleep instead of spinning. ggml's threads meet some hundred times a token; where
-more threads are runnable than cores, spinning ones keep the core from the one that all wait for: with two engines busy
-on two cores that was 1 token/s against 30."""
 
 
 class SamplingSettings(SettingsNode):
@@ -51,6 +48,8 @@ class LlamaCppSettings(SettingsNode):
     type: Literal["llamacpp"] = "llamacpp"
     threads: int | None = Field(None, gt=0)
     """Of computation; every core of the process where absent, or one for a lone stream of a small model."""
+    threads_alone: int | None = Field(None, gt=0)
+    """Of a lone stream: `threads` where absent, or as said there."""
     slots: int | None = Field(None, gt=0, le=256)
     """Requests at once, each with a context of its own; as many as memory holds, at most 8, where absent."""
     context_tokens: int | None = Field(None, ge=256)
@@ -58,6 +57,7 @@ class LlamaCppSettings(SettingsNode):
     prompt_cache_mib: int | None = Field(None, ge=0)
     """Memory for prompts of earlier turns; an eighth of the tier's share where absent, 0 switches it off."""
     sampling: SamplingSettings = SamplingSettings()
+    compute: ComputeSettings = ComputeSettings()
     quantization: Literal["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0"] = "Q8_0"
     """Of a policy that the registry holds as a difference to its base, when it is made whole. A GGUF is what it is."""
     embeddings: bool = False
@@ -82,6 +82,15 @@ class LlamaCppSettings(SettingsNode):
     def _pooling_is_of_embeddings(self) -> Self:
         if self.pooling is not None and not self.embeddings:
             raise ValueError("`pooling` is for a tier that embeds: set `embeddings` as well")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_are_of_answers(self) -> Self:
+        compute = self.compute
+        if self.embeddings and (compute.batch_tokens is not None or compute.ubatch_tokens is not None):
+            raise ValueError(
+                "a tier that embeds takes each input in one batch: leave `compute.*batch_tokens` out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -116,11 +125,13 @@ class LlamaCppEngine:
         settings = self._settings
         wishes = Wishes(
             threads=settings.threads,
+            threads_alone=settings.threads_alone,
             slots=settings.slots,
             context_tokens=settings.context_tokens,
             prompt_cache_mib=settings.prompt_cache_mib,
         )
-        return make_plan(wishes, read_shape(model), self._machine, num_sharing=self._num_sharing)
+        shape = read_shape(model, bytes_per_element=settings.compute.kv_bytes_per_element)
+        return make_plan(wishes, shape, self._machine, num_sharing=self._num_sharing)
 
     def launch(self, *, tier: str, model: Path | None, port: int) -> Launch:
         """The child process for `tier`.
@@ -141,7 +152,7 @@ class LlamaCppEngine:
         key = secrets.token_urlsafe(24)
         return Launch(
             argv=make_argv(settings, plan, model=model, port=port),
-            env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **PASSIVE_WAIT},
+            env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **settings.compute.env},
             url=f"http://{LOOPBACK}:{port}",
             api_key=key,
             ready_timeout_s=settings.ready_timeout_s,
@@ -247,7 +258,7 @@ def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: 
         argv.append("--embeddings")
     if settings.pooling is not None:
         argv += ["--pooling", settings.pooling]
-    return tuple(argv)
+    return (*argv, *embedded_arguments(settings.compute))
 
 
 def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
@@ -280,4 +291,4 @@ def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: in
         ]
     if settings.pooling is not None:
         argv += ["--pooling", settings.pooling]
-    return (*argv, *settings.binary_args)
+    return (*argv, *binary_arguments(settings.compute), *settings.binary_args)

@@ -3,7 +3,8 @@
 The rule, for what is left open:
 
 - *threads*, for prompts and for several streams at once: every core, for each engine. Threads that wait without
-  spinning (`llamacpp.PASSIVE_WAIT`) lend their cores to the other tier's: alone a tier has the machine, two share it.
+  spinning (`llamacpp_compute.PASSIVE_WAIT`) lend their cores to the other tier's: alone a tier has the machine, two
+  share it.
 - *threads_alone*, for one stream: the same, but one where the weights are under `SMALL_MODEL_BYTES`: there the threads
   would take longer to meet than to compute. A lone stream of the 135M model at Q4_0: 130 tokens/s, with two threads 88.
 - *context_tokens*: what the model was trained on, at most `MAX_CONTEXT_TOKENS`.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +36,7 @@ MAX_PROMPT_CACHE_BYTES: Final = 8 << 30
 COMPUTE_BYTES: Final = 384 << 20
 """Activations and logits of a batch, the interpreter, and the like."""
 SMALL_MODEL_BYTES: Final = 256 << 20
-BYTES_PER_ELEMENT: Final = 2  # of the key-value cache: float16
+BYTES_PER_ELEMENT: Final = 2.0  # of the key-value cache: float16
 SHARE_OF_FREE_MEMORY: Final = 0.9
 
 
@@ -52,6 +54,7 @@ class Wishes:
     """What the operator laid down; None leaves it to the plan."""
 
     threads: int | None = None
+    threads_alone: int | None = None
     slots: int | None = None
     context_tokens: int | None = None
     prompt_cache_mib: int | None = None
@@ -69,8 +72,12 @@ class Plan:
     reasons: Mapping[str, str]
 
 
-def read_shape(path: Path) -> ModelShape:
+def read_shape(path: Path, *, bytes_per_element: float = BYTES_PER_ELEMENT) -> ModelShape:
     """The shape of the model in a GGUF file.
+
+    Args:
+        path: the file.
+        bytes_per_element: of keys and values.
 
     Raises:
         EngineError: the file is absent or no GGUF model.
@@ -90,7 +97,7 @@ def read_shape(path: Path) -> ModelShape:
     return ModelShape(
         file_bytes=path.stat().st_size,
         trained_context_tokens=number("context_length", MAX_CONTEXT_TOKENS),
-        kv_bytes_per_token=number("block_count", 32) * per_layer * BYTES_PER_ELEMENT,
+        kv_bytes_per_token=ceil(number("block_count", 32) * per_layer * bytes_per_element),
     )
 
 
@@ -107,23 +114,29 @@ def make_plan(wishes: Wishes, shape: ModelShape, machine: Machine, *, num_sharin
     slots, why_slots = _slots(wishes, context_tokens * shape.kv_bytes_per_token, for_contexts)
     threads = wishes.threads or machine.num_cores
     why_threads = "set" if wishes.threads else f"each of {machine.num_cores} cores that this process may use"
-    is_small = wishes.threads is None and shape.file_bytes < SMALL_MODEL_BYTES
+    threads_alone, why_alone = _threads_alone(wishes, shape, threads, why_threads)
     return Plan(
         threads=threads,
-        threads_alone=1 if is_small else threads,
+        threads_alone=threads_alone,
         slots=slots,
         context_tokens=context_tokens,
         prompt_cache_bytes=cache_bytes,
         reasons={
             "threads": why_threads,
-            "threads_alone": "more would wait for one another, in so small a model"
-            if is_small
-            else why_threads,
+            "threads_alone": why_alone,
             "slots": why_slots,
             "context_tokens": why_context,
             "prompt_cache_bytes": why_cache,
         },
     )
+
+
+def _threads_alone(wishes: Wishes, shape: ModelShape, threads: int, why_threads: str) -> tuple[int, str]:
+    if wishes.threads_alone is not None:
+        return wishes.threads_alone, "set"
+    if wishes.threads is None and shape.file_bytes < SMALL_MODEL_BYTES:
+        return 1, "more would wait for one another, in so small a model"
+    return threads, why_threads
 
 
 def _context(wishes: Wishes, shape: ModelShape, for_contexts: int) -> tuple[int, str]:

@@ -57,6 +57,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chat-template", type=Path)
     parser.add_argument("--embeddings", action="store_true")
     parser.add_argument("--pooling", choices=("mean", "cls", "last"))
+    # What is absent is as llama.cpp has it.
+    parser.add_argument("--batch-tokens", type=int)
+    parser.add_argument("--ubatch-tokens", type=int)
+    parser.add_argument("--flash-attention", choices=("auto", "on", "off"))
+    parser.add_argument("--kv-cache-type", choices=("f16", "q8_0"))
+    parser.add_argument("--no-repack", action="store_true")
+    parser.add_argument("--load", choices=("mmap", "copy", "mlock"))
     return parser
 
 
@@ -91,7 +98,26 @@ def _params(xllamacpp: Any, args: argparse.Namespace) -> Any:
         params.n_batch = params.n_ubatch = args.context_tokens
     if args.pooling is not None:
         params.pooling_type = xllamacpp.llama_pooling_type[f"LLAMA_POOLING_TYPE_{args.pooling.upper()}"]
+    _set_compute(xllamacpp, params, args)
     return params
+
+
+def _set_compute(xllamacpp: Any, params: Any, args: argparse.Namespace) -> None:
+    """What changes how the same answers are computed."""
+    if args.batch_tokens is not None:
+        params.n_batch = args.batch_tokens
+    if args.ubatch_tokens is not None:
+        params.n_ubatch = args.ubatch_tokens
+    if args.flash_attention is not None:
+        name = {"auto": "AUTO", "on": "ENABLED", "off": "DISABLED"}[args.flash_attention]
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type[f"LLAMA_FLASH_ATTN_TYPE_{name}"]
+    if args.kv_cache_type is not None:
+        kind = xllamacpp.ggml_type[f"GGML_TYPE_{args.kv_cache_type.upper()}"]
+        params.cache_type_k = params.cache_type_v = kind
+    if args.load is not None:
+        name = {"mmap": "MMAP", "copy": "NONE", "mlock": "MLOCK"}[args.load]
+        params.load_mode = xllamacpp.llama_load_mode[f"LLAMA_LOAD_MODE_{name}"]
+    params.no_extra_bufts = args.no_repack
 
 
 if __name__ == "__main__":

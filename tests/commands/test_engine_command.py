@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,20 @@ def test_help_shows_examples(argv: list[str], capsys: pytest.CaptureFixture[str]
         engine.main(argv)
     assert done.value.code == 0
     assert "tierwise engine " in capsys.readouterr().out.split("examples:")[1]
+
+
+def test_describe_for_programs(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same as one JSON object, and nothing beside it; no key."""
+    settings = [
+        "--set",
+        "tiers.fast.engine.threads_alone=3",
+        "--set",
+        "tiers.fast.engine.compute.repack=false",
+    ]
+    assert engine.main(["describe", "--tier", "fast", "--json", *settings]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["model"] == str(config.parent / "small.gguf")
+    assert told["plan"]["slots"] == 3
+    assert (told["plan"]["threads_alone"], told["plan"]["reasons"]["threads_alone"]) == (3, "set")
+    assert "--no-repack" in told["argv"]
+    assert engine.main(["describe", "--tier", "hosted", "--json"]) == 1

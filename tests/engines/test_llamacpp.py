@@ -59,6 +59,12 @@ def test_the_child_understands_its_command_line(make_gguf: MakeGguf, tmp_path: P
         "chat_template": template,
         "embeddings": True,
         "pooling": "last",
+        "batch_tokens": None,
+        "ubatch_tokens": None,
+        "flash_attention": None,
+        "kv_cache_type": None,
+        "no_repack": False,
+        "load": None,
     }
 
 
