@@ -2,10 +2,11 @@
 
 Matrices are dequantised and quantised again, rounding to nearest as ggml's reference does. Embedding and output matrix
 stay at Q8_0, because a small model loses most there; vectors, and matrices whose rows do not divide into blocks, stay
-as they are. Where a policy is made, its difference (`weight_delta`) is added in between. Metadata stays too, except for
-the two keys that name the quantisation and, where they are given, the chat template and the layers that stay: others
-are left out, and those behind them renumbered. No tensor is added: an output matrix
-tied to the embedding stays tied.
+as they are. A matrix whose rows divide into blocks of 32 and not into Q4_K's of 256 becomes Q5_0, as llama.cpp's own
+quantiser has it (`llama-quant.cpp`); a model that would be Q4_K in no matrix at all is refused. Where a policy is made,
+its difference (`weight_delta`) is added in between. Metadata stays too, except for the two keys that name the
+quantisation and, where they are given, the chat template and the layers that stay: others are left out, and those
+behind them renumbered. No tensor is added: an output matrix tied to the embedding stays tied.
 
 Opening a model parses its whole vocabulary, which takes longer than quantising a small one: open it once.
 
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from gguf import (
+    GGML_QUANT_SIZES,
     GGML_QUANT_VERSION,
     GGMLQuantizationType,
     GGUFReader,
@@ -36,20 +38,23 @@ from gguf.quants import quant_shape_to_byte_shape
 
 from serving.engines.base import EngineError
 from serving.engines.llama_names import renumbered
+from serving.engines.q4_k import quantize_q4_k
 from serving.engines.weight_delta import DeltaError, WeightDelta
 
 CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
 FILE_TYPES = {
     "Q4_0": LlamaFileType.MOSTLY_Q4_0,
     "Q4_1": LlamaFileType.MOSTLY_Q4_1,
+    "Q4_K": LlamaFileType.MOSTLY_Q4_K_S,
     "Q5_0": LlamaFileType.MOSTLY_Q5_0,
     "Q5_1": LlamaFileType.MOSTLY_Q5_1,
     "Q8_0": LlamaFileType.MOSTLY_Q8_0,
 }
-"""Quantisation → `general.file_type`: the block formats that the gguf library can write."""
+"""Quantisation → `general.file_type`: the block formats that the gguf library can write, and Q4_K."""
 KEPT_AT_Q8_0 = frozenset({"token_embd.weight", "output.weight"})
 
-_BLOCK = 32  # weights in a block, for all of FILE_TYPES
+_BLOCK = 32  # weights in a block, for all of FILE_TYPES but Q4_K
+_WHERE_ROWS_DO_NOT_DIVIDE = {GGMLQuantizationType.Q4_K: GGMLQuantizationType.Q5_0}
 _NOT_FLOAT = {"I8", "I16", "I32", "I64", "F64"}
 
 
@@ -100,12 +105,19 @@ def requantize(
         on_tensor: called with (tensors done, tensors in all) after each.
 
     Raises:
-        RequantizeError: `source` holds what the gguf library cannot convert.
+        RequantizeError: `source` holds what the gguf library cannot convert, or nothing that could become Q4_K.
         DeltaError: `delta` is of another base.
         OSError: the disk refuses.
     """
     wanted = GGMLQuantizationType[quantization]
     tensors = _staying(source, delta)
+    other = _WHERE_ROWS_DO_NOT_DIVIDE.get(wanted)
+    if other is not None and wanted not in {_kind(tensor, wanted) for tensor in tensors.values()}:
+        size, _ = GGML_QUANT_SIZES[wanted]
+        raise RequantizeError(
+            f"{source.path}: no matrix has rows of {size} or a multiple of it, so that all would be {other.name} under "
+            f"another name; ask for {other.name}"
+        )
     writer = GGUFWriter(target, _architecture(source))
     writer.data_alignment = int(source.reader.alignment)
     try:
@@ -212,7 +224,9 @@ def _kind(tensor: Any, wanted: GGMLQuantizationType) -> GGMLQuantizationType:
     """The type in which a tensor is written."""
     if len(tensor.shape) < 2 or tensor.shape[0] % _BLOCK or tensor.tensor_type.name in _NOT_FLOAT:
         return tensor.tensor_type
-    return GGMLQuantizationType.Q8_0 if tensor.name in KEPT_AT_Q8_0 else wanted
+    kind = GGMLQuantizationType.Q8_0 if tensor.name in KEPT_AT_Q8_0 else wanted
+    size, _ = GGML_QUANT_SIZES[kind]
+    return _WHERE_ROWS_DO_NOT_DIVIDE[kind] if tensor.shape[0] % size else kind
 
 
 def _converted(
@@ -226,7 +240,11 @@ def _converted(
         weights = dequantize(tensor.data, tensor.tensor_type)
         if delta is not None and is_changed:
             weights = delta.added_to(tensor.name, weights)
-        return np.asarray(quantize(weights, kind))
+        return (
+            quantize_q4_k(weights)
+            if kind == GGMLQuantizationType.Q4_K
+            else np.asarray(quantize(weights, kind))
+        )
     except NotImplementedError as error:
         remedy = "take the model in another quantisation"
         raise RequantizeError(f"{source.path}: {tensor.name}: {error}; {remedy}") from error

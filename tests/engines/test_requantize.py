@@ -12,7 +12,7 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 from gguf import GGUFReader, GGUFValueType, GGUFWriter, dequantize, quantize
 
-from serving.engines.requantize import FILE_TYPES, RequantizeError, open_model, requantize, tokenizer_sha256
+from serving.engines.requantize import RequantizeError, open_model, requantize, tokenizer_sha256
 
 BLOCK = 32
 ERROR_SHARE = {"Q4_0": 1 / 8, "Q4_1": 1 / 15, "Q5_0": 1 / 16, "Q5_1": 1 / 31, "Q8_0": 1 / 254}
@@ -68,7 +68,7 @@ def source(tmp_path: Path) -> Iterator[Path]:
     return path
 
 
-@pytest.mark.parametrize("quantization", sorted(FILE_TYPES))
+@pytest.mark.parametrize("quantization", sorted(ERROR_SHARE))
 def test_error_stays_within_the_step(source: Path, tmp_path: Path, quantization: str) -> None:
     """Each weight is off by no more than the format's rounding, relative to its block, and not exact either."""
     target = tmp_path / "target.gguf"
@@ -210,3 +210,26 @@ def test_a_full_disk_says_so(source: Path) -> None:
     """Where the disk is full the system's own error comes through, with its number."""
     with pytest.raises(OSError, match="No space left on device"):
         requantize(open_model(source), Path("/dev/full"), quantization="Q4_0")
+
+
+def test_q4_k_where_rows_divide(tmp_path: Path) -> None:
+    """Rows of 256 become Q4_K, others Q5_0, the embedding stays at Q8_0; with no row of 256 the name would be a lie."""
+    random = np.random.default_rng(0)
+    rows = {"token_embd.weight": 512, "blk.0.ffn_down.weight": 512, "blk.0.attn_q.weight": 64}
+    writer = GGUFWriter(tmp_path / "a.gguf", "llama")
+    for name, row in rows.items():
+        writer.add_tensor(name, random.standard_normal((8, row), np.float32), raw_dtype=Kind.F32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    requantize(open_model(tmp_path / "a.gguf"), tmp_path / "b.gguf", quantization="Q4_K")
+    found = GGUFReader(tmp_path / "b.gguf")
+    kinds = {tensor.name: tensor.tensor_type for tensor in found.tensors}
+    assert kinds == {
+        "token_embd.weight": Kind.Q8_0, "blk.0.ffn_down.weight": Kind.Q4_K, "blk.0.attn_q.weight": Kind.Q5_0
+    }  # fmt: skip
+    assert found.get_field("general.file_type").contents() == gguf.LlamaFileType.MOSTLY_Q4_K_S
+    write_model(tmp_path / "narrow.gguf")
+    with pytest.raises(RequantizeError, match="would be Q5_0 under another name; ask for Q5_0"):
+        requantize(open_model(tmp_path / "narrow.gguf"), tmp_path / "c.gguf", quantization="Q4_K")
