@@ -37,7 +37,7 @@ from train.model.policy import LlamaPolicy, Scorer
 from train.parts import LearningModel, Parts, UpdatedSampler
 from train.processes import Processes, TogetherError
 from train.recipe import Recipe
-from train.rollouts.rollout import SampleRequest, Sampling, Span, StopReason
+from train.rollouts.rollout import Sampler, SampleRequest, Sampling, Span, StopReason
 from train.transcript import Transcript
 from train.verifiers.pool import Judge
 
@@ -80,12 +80,14 @@ def spread_out(parts: Parts, recipe: Recipe, processes: Processes, wrapping: Wra
             f"only a LlamaPolicy is spread over processes, and this is a {type(parts.model).__name__}"
         )
     wrap(parts.model, processes, wrapping)
+    make_evaluator = parts.make_evaluator
     return replace(
         parts,
-        sampler=ShardedSampler(parts.sampler, processes),
+        sampler=ShardedUpdatedSampler(parts.sampler, processes),
         pool=ShardedJudge(parts.pool, processes),
         make_learner=partial(ShardedLearner, processes=processes),
         make_critic=partial(ShardedCritic, processes=processes),
+        make_evaluator=make_evaluator and (lambda: ShardedSampler(make_evaluator(), processes)),
     )
 
 
@@ -189,7 +191,7 @@ class ShardedSampler:
         processes: which take part.
     """
 
-    def __init__(self, sampler: UpdatedSampler, processes: Processes) -> None:
+    def __init__(self, sampler: Sampler, processes: Processes) -> None:
         self._sampler = sampler
         self._processes = processes
 
@@ -197,10 +199,6 @@ class ShardedSampler:
     def policy_version(self) -> int:
         """Of the weights that sample now."""
         return self._sampler.policy_version
-
-    def update(self, policy_version: int) -> None:
-        """As `parts.UpdatedSampler`."""
-        self._sampler.update(policy_version)
 
     def sample(
         self, requests: Sequence[SampleRequest], sampling: Sampling
@@ -214,6 +212,23 @@ class ShardedSampler:
         return self._processes.spread(
             requests, lambda mine: self._sampler.sample(mine, sampling), f"answers to {asked}"
         )
+
+
+class ShardedUpdatedSampler(ShardedSampler):
+    """The same of a sampler that is told of new weights, in every process.
+
+    Args:
+        sampler: of this process.
+        processes: which take part.
+    """
+
+    def __init__(self, sampler: UpdatedSampler, processes: Processes) -> None:
+        super().__init__(sampler, processes)
+        self._updated = sampler
+
+    def update(self, policy_version: int) -> None:
+        """As `parts.UpdatedSampler`."""
+        self._updated.update(policy_version)
 
 
 class ShardedJudge:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +14,14 @@ from torch import Tensor
 from tests.train.test_trainer import Judge, small
 from train.domains.base import Item
 from train.domains.catalog import get
+from train.model.llama import Llama
 from train.model.trainable import moving
 from train.parts import Parts
 from train.policy import build_policy
 from train.processes import ApartError, Processes, joined
 from train.recipe import Recipe
+from train.rollouts.in_process import InProcessSampler
+from train.rollouts.rollout import SampleRequest, Sampling, Span, StopReason
 from train.run_directory import RunError
 from train.scale_out import ShardedJudge, Wrapping, spread_out
 from train.shared_run import SharedRun
@@ -47,15 +52,46 @@ def recipe() -> Recipe:
     return small(**changes)
 
 
+class Evaluator:
+    """A sampler made for one evaluation, which notes how much it was asked for."""
+
+    policy_version = 0
+
+    def __init__(self, model: Llama, asked: list[int]) -> None:
+        self._sampler = InProcessSampler(model, num_slots=16)
+        self._asked = asked
+
+    def sample(
+        self, requests: Sequence[SampleRequest], sampling: Sampling
+    ) -> list[list[tuple[Span, StopReason]]]:
+        self._asked.append(len(requests))
+        return self._sampler.sample(requests, sampling)
+
+
 def go(
-    path: Path, processes: Processes, wrapping: Wrapping, *, stop_after: int | None, is_resumed: bool
+    path: Path,
+    processes: Processes,
+    wrapping: Wrapping,
+    *,
+    stop_after: int | None,
+    is_resumed: bool,
+    asked: list[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Run, or go on, until the end or for so many steps; the weights that sample then."""
+    """Run, or go on, until the end or for so many steps; the weights that sample then. `asked` gets the number of
+    prompts of each call of an evaluation in this process."""
     wanted = recipe()
     policy = build_policy(wanted, Path, num_slots=16)
     domains = {domain.name: get(domain.name) for domain in wanted.domains}
     judge: Any = Judge()
-    parts = Parts(policy.model, policy.sampler, policy.codec, domains, judge)
+    noted = [] if asked is None else asked
+    parts = Parts(
+        policy.model,
+        policy.sampler,
+        policy.codec,
+        domains,
+        judge,
+        make_evaluator=lambda: Evaluator(policy.model.model, noted),
+    )
     parts = spread_out(parts, wanted, processes, wrapping)
     with SharedRun(path, wanted, processes, is_resumed=is_resumed) as run:
         trainer = Trainer(
@@ -81,8 +117,12 @@ def main(out: Path) -> None:
         for wrapping, name in CASES:
             path = out / f"{wrapping}-{name}"
             stop_after = STOP_AFTER if name == "left" else None
-            weights = go(path, processes, wrapping, stop_after=stop_after, is_resumed=name == "taken")
+            asked: list[int] = []
+            weights = go(
+                path, processes, wrapping, stop_after=stop_after, is_resumed=name == "taken", asked=asked
+            )
             torch.save(weights, out / f"{wrapping}-{name}-{processes.rank}.pt")
+            (out / f"{wrapping}-{name}-{processes.rank}.asked").write_text(json.dumps(asked))
         try:
             SharedRun(out / f"{Wrapping.DDP}-whole", recipe(), processes, is_resumed=False)
         except RunError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,10 @@ def _exact() -> Iterator[None]:
     torch.set_default_dtype(dtype)
 
 
-def alone(path: Path, *, stop_after: int | None = None, is_resumed: bool = False) -> dict[str, Tensor]:
-    return runs.go(path, ALONE, Wrapping.DDP, stop_after=stop_after, is_resumed=is_resumed)
+def alone(
+    path: Path, *, stop_after: int | None = None, is_resumed: bool = False, asked: list[int] | None = None
+) -> dict[str, Tensor]:
+    return runs.go(path, ALONE, Wrapping.DDP, stop_after=stop_after, is_resumed=is_resumed, asked=asked)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +51,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(place: Path) -> dict[str, Tensor]:
-    """The weights of a run by one process, kept in `place / "alone"`."""
-    return alone(place / "alone")
+    """The weights of a run by one process, kept in `place / "alone"`, and what its evaluations asked beside it."""
+    asked: list[int] = []
+    weights = alone(place / "alone", asked=asked)
+    (place / "alone.asked").write_text(json.dumps(asked))
+    return weights
 
 
 @pytest.mark.parametrize("wrapping", Wrapping)
@@ -62,6 +68,17 @@ def test_two_processes_run_as_one(
     for rank in range(2):
         check_same(torch.load(place / f"{wrapping}-{name}-{rank}.pt"), whole)
     check_kept(place / "alone", place / f"{wrapping}-{name}")
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("wrapping", Wrapping)
+def test_evaluations_are_shared_out(place: Path, wrapping: Wrapping) -> None:
+    """A sampler that is made for an evaluation is asked by each process for its half of the prompts, and no more."""
+    wanted = json.loads((place / "alone.asked").read_text())
+    first, second = (json.loads((place / f"{wrapping}-whole-{rank}.asked").read_text()) for rank in range(2))
+    assert wanted
+    assert [sum(pair) for pair in zip(first, second, strict=True)] == wanted
+    assert all(one - other in {0, 1} for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("wrapping", Wrapping)
