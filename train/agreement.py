@@ -37,7 +37,7 @@ def agreement(
     divergence, num_alike, num_tokens = 0.0, 0, 0
     for prompt, answer in texts:
         token_ids = torch.tensor([*prompt, *answer])[:-1]
-        ours, theirs = (_logprobs(model, token_ids)[-len(answer) :] for model in (first, second))
+        ours, theirs = (_logprobs(model, token_ids, len(answer)) for model in (first, second))
         divergence += float((ours.exp() * (ours - theirs)).sum())
         num_alike += int((ours.argmax(-1) == theirs.argmax(-1)).sum())
         num_tokens += len(answer)
@@ -46,10 +46,10 @@ def agreement(
     return Agreement(divergence / num_tokens, num_alike / num_tokens, num_tokens)
 
 
-def _logprobs(model: Llama, token_ids: Tensor) -> Tensor:
-    """(N,) → (N, V) of the token that follows each."""
+def _logprobs(model: Llama, token_ids: Tensor, num_last: int) -> Tensor:
+    """(N,) → (num_last, V), of the token that follows each of the last ones."""
     hidden = model(token_ids, torch.arange(len(token_ids)), _causal)
-    return model.logits(hidden).float().log_softmax(-1)
+    return model.logits(hidden[-num_last:]).float().log_softmax(-1)
 
 
 def _causal(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

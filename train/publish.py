@@ -4,13 +4,13 @@ A run that moved whole weights becomes `layers-delta-1` (`serving.engines.layers
 adapters peft's `lora` in half precision. The manifest names the base as parent, by name, version and the hash of its
 file; the recipe, the audits of the domains it was trained on, and what the run's last evaluation found.
 
-What was published is compared with the policy itself, all along reference answers of held-out items: the manifest says
-under `difference` how far apart the two are.
+What was published is compared with the policy itself, all along reference answers of held-out items
+(`train.compared_texts`): the manifest says under `difference` how far apart the two are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,18 +30,16 @@ from train.agreement import Agreement, agreement
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.policy_file import PolicyFile
 from train.codec import ChatCodec
-from train.domains import audit, catalog
-from train.evaluate import held_out
+from train.compared_texts import Text, compared_texts
+from train.domains import audit
 from train.model.lora import merge, save_adapter
 from train.origin import policy_behind
 from train.recipe import Recipe
 from train.run_directory import RunError
 from train.trained import Trained, differences, last_scores, load_trained, with_weights
-from train.transcript import Message
 
 RELEASED_BYTES: Final = 25_000_000
 """What may be released with the code is no larger."""
-ITEMS_PER_DOMAIN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +82,16 @@ def publish(run: Path, store: Store, wishes: Wishes, report: Report) -> Artifact
         if not scores:
             report.say(f"the run has no evaluation of its weights after {trained.num_steps} steps")
         size_bytes = sum(file.stat().st_size for file in staged.iterdir())
-        found = _compare(trained, base, staged, description)
-        metrics = {**scores, "difference": _said(size_bytes, found)}
+        compared = _compare(trained, base, staged, description, report)
+        difference = {"size_bytes": float(size_bytes), **(compared.plain() if compared else {})}
+        metrics = {**scores, "difference": difference}
         artifact = store.commit(staged, description.model_copy(update={"metrics": metrics}))
     report.say(f"published {artifact.reference}: {size_bytes / 1e6:.1f} MB")
-    if found is not None:
+    if compared is not None:
+        found = compared.found
         report.say(
             f"beside the policy itself: {found.mean_divergence:.2g} nats apart, the same greedy token "
-            f"{found.greedy_share:.1%} of {found.num_tokens} times"
+            f"{found.greedy_share:.1%} of {found.num_tokens} times, along {compared.num_texts} texts"
         )
     if size_bytes > RELEASED_BYTES:
         report.say(f"that is more than the {RELEASED_BYTES / 1e6:.0f} MB that are released with the code")
@@ -159,30 +159,38 @@ def _data_sha256(recipe: Recipe) -> str:
     )
 
 
-def _compare(trained: Trained, base: Artifact, staged: Path, description: Description) -> Agreement | None:
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """How near the published policy is to the one it was made of."""
+
+    found: Agreement
+    num_texts: int
+
+    def plain(self) -> dict[str, float]:
+        """As the manifest has it."""
+        return {
+            "mean_divergence": self.found.mean_divergence,
+            "greedy_share": self.found.greedy_share,
+            "num_tokens": float(self.found.num_tokens),
+            "num_texts": float(self.num_texts),
+        }
+
+
+def _compare(
+    trained: Trained, base: Artifact, staged: Path, description: Description, report: Report
+) -> _Comparison | None:
     shape = trained.model.shape
     delta = open_delta(description.format, staged, heads=(shape.num_heads, shape.num_kv_heads))
     published = with_weights(trained.model, PolicyFile(base.weights, delta), delta.names)
-    return agreement(trained.model, published, list(_texts(trained)))
+    texts = compared_texts(trained.recipe.domains, ChatCodec(trained.start))
+    label = f"comparing it with the policy along {len(texts)} texts"
+    with report.track(label, len(texts), "texts") as done:
+        found = agreement(trained.model, published, _told(texts, done))
+    return None if found is None else _Comparison(found, len(texts))
 
 
-def _texts(trained: Trained) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Prompts and reference answers of held-out items; those with tools are left out."""
-    codec = ChatCodec(trained.start)
-    for settings in trained.recipe.domains:
-        domain = catalog.get(settings.name)
-        for item in held_out(domain, settings.levels, ITEMS_PER_DOMAIN):
-            if item.environment is None:
-                prompt = codec.prompt([Message("user", item.prompt)])
-                yield prompt, codec.answer(domain.reference(item).answer)
-
-
-def _said(size_bytes: int, found: Agreement | None) -> dict[str, float]:
-    said = {"size_bytes": float(size_bytes)}
-    if found is not None:
-        said |= {
-            "mean_divergence": found.mean_divergence,
-            "greedy_share": found.greedy_share,
-            "num_tokens": float(found.num_tokens),
-        }
-    return said
+def _told(texts: Sequence[Text], done: Callable[[int], None]) -> Iterator[Text]:
+    """The texts; `done` hears how many have been gone through."""
+    for place, text in enumerate(texts):
+        yield text
+        done(place + 1)

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-Unit = Literal["bytes", "tensors"]
+Unit = Literal["bytes", "tensors", "texts"]
 
 
 class Report(Protocol):
