@@ -113,6 +113,7 @@ def evaluate(
     num_samples: int = 0,
     read: Callable[[str], Transcript] = answered,
     on_answers: Callable[[Sequence[Answer]], None] = lambda _: None,
+    on_samples: Callable[[Sequence[Sequence[Answer]]], None] = lambda _: None,
 ) -> Evaluation:
     """The scores of the policy that `sampler` draws from.
 
@@ -126,6 +127,7 @@ def evaluate(
         num_samples: beside the greedy answer.
         read: what an answer's text says (`train.modes.read` where answers have modes).
         on_answers: told every domain's greedy answers, for a report.
+        on_samples: told every domain's samples, item by item, where any were drawn.
     """
     asked = partial(ask, sampler=sampler, codec=codec, pool=pool, max_tokens=max_tokens, read=read)
     at_once = list(chain.from_iterable(items.values()))
@@ -136,6 +138,8 @@ def evaluate(
         greedy = [answers[0] for answers in islice(all_greedy, len(of_domain))]
         on_answers(greedy)
         sampled = list(islice(all_sampled, len(of_domain)))
+        if sampled:
+            on_samples(sampled)
         scores.append(
             DomainScore(
                 domain=domain,
