@@ -69,13 +69,13 @@ class Evaluation:
     @property
     def greedy(self) -> Score:
         """Macro mean over domains, greedily; the interval is that of independent domains."""
-        return _macro([score.greedy for score in self.domains])
+        return macro_mean([score.greedy for score in self.domains])
 
     @property
     def sampled(self) -> Score | None:
         """The same, by samples."""
         found = [score.sampled for score in self.domains if score.sampled is not None]
-        return _macro(found) if len(found) == len(self.domains) else None
+        return macro_mean(found) if len(found) == len(self.domains) else None
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -231,7 +231,8 @@ def _process(domain: Domain, answers: Sequence[Answer]) -> ProcessScore | None:
     return ProcessScore.of(courses) if courses else None
 
 
-def _macro(scores: Sequence[Score]) -> Score:
+def macro_mean(scores: Sequence[Score]) -> Score:
+    """The mean of independent scores, at least one, with its interval."""
     mean = fmean(score.mean for score in scores)
     half = sqrt(sum(((score.high - score.low) / 2) ** 2 for score in scores)) / len(scores)
     return Score(mean, max(0.0, mean - half), min(1.0, mean + half))

@@ -14,6 +14,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "sft": ("train.commands.sft", "run a recipe as far as the end of learning by heart"),
     "rl": ("train.commands.rl", "run a recipe to its end"),
     "eval": ("train.commands.eval", "score a checkpoint on held-out items"),
+    "compare": ("train.commands.compare", "runs of several seeds as one table, before and after"),
     "ablate": ("train.commands.ablate", "one part of the trainer on and off, over several seeds"),
     "bench-trl": ("train.commands.bench_trl", "our steps of reinforcement against TRL's"),
     "bench-step": (
