@@ -15,7 +15,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from distill.pruning.fidelity import MeasuredText
+from distill.calibration import CalibrationText
 from distill.pruning.pruned import with_layers
 from train.batch import Group
 from train.credit import by_heart
@@ -90,7 +90,7 @@ def cross_entropy(model: Llama, line: Line) -> Callable[[Tensor], Tensor]:
     return loss
 
 
-def lines_of(model: Llama, texts: Sequence[MeasuredText], *, per_line: int) -> Iterator[Line]:
+def lines_of(model: Llama, texts: Sequence[CalibrationText], *, per_line: int) -> Iterator[Line]:
     """Texts in their order, so many at once; their answers are the targets."""
     for start in range(0, len(texts), per_line):
         yield Line(tuple(map(_group, texts[start : start + per_line])), model.lm_head.weight)
@@ -101,5 +101,5 @@ def standing_alone(model: Llama, depth: int) -> Llama:
     return with_layers(model, range(depth))
 
 
-def _group(text: MeasuredText) -> Group:
-    return by_heart("early_exit", text.token_ids[: text.num_prompt], text.token_ids[text.num_prompt :])
+def _group(text: CalibrationText) -> Group:
+    return by_heart(text.domain, text.prompt, text.answer)

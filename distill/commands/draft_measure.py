@@ -59,10 +59,10 @@ def _measure(args: argparse.Namespace) -> int:
     import torch
     from rich.console import Console
 
+    from distill.calibration import answered, held_out_prompts
     from distill.drafts.acceptance import measure
     from distill.drafts.model_draft import Drawing
     from distill.drafts.opened import open_draft
-    from distill.drafts.texts import answers_of, measured_prompts
     from serving.bringup.progress import ConsoleReport
     from serving.registry.store import Store
     from train.base import locate
@@ -83,12 +83,12 @@ def _measure(args: argparse.Namespace) -> int:
     drawing = Drawing(args.temperature, args.greedy_draft)
     draft = open_draft(args.draft, target, start, drawing, lambda name: locate(name, store, report))
     with console.status("the target answers, the draft guesses"):
-        texts = answers_of(
+        texts = answered(
+            held_out_prompts(domains, args.items),
             InProcessSampler(target),
             ChatCodec(start),
-            measured_prompts(domains, args.items),
             temperature=args.temperature,
-            max_answer_tokens=args.max_answer_tokens,
+            max_tokens=lambda _: args.max_answer_tokens,
         )
         try:
             found = measure(draft, texts, args.drafts)

@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from distill.pruning.fidelity import MeasuredText
-from distill.pruning.texts import domain_texts, general_texts
+from distill.calibration import CalibrationText, answered, domain_prompts, general_prompts, referenced
 from serving.bringup.progress import ConsoleReport
 from serving.registry.store import Store
 from train.base import locate
@@ -30,7 +29,7 @@ class Opened:
     model: Llama
     start: Path
     """Its checkpoint's directory; the tokenizer is there."""
-    texts: list[MeasuredText]
+    texts: list[CalibrationText]
 
 
 def open_named(args: argparse.Namespace, console: Console) -> Opened:
@@ -48,15 +47,16 @@ def open_named(args: argparse.Namespace, console: Console) -> Opened:
     model = load_llama(start)
     codec = ChatCodec(start)
     domains = [catalog.get(name) for name in args.domains.split(",") if name]
-    texts = list(domain_texts(domains, codec, num_items=args.items, seed=args.seed))
+    prompts = domain_prompts(domains, args.items, seed=args.seed)
+    texts = list(referenced(prompts, {domain.name: domain for domain in domains}, codec))
     if args.general:
         with console.status(f"{args.general} answers of the model's own"):
-            texts += general_texts(
-                codec,
+            texts += answered(
+                general_prompts(args.general, seed=args.seed),
                 InProcessSampler(model),
-                num_prompts=args.general,
-                max_answer_tokens=args.max_answer_tokens,
-                seed=args.seed,
+                codec,
+                temperature=0.0,
+                max_tokens=lambda _: args.max_answer_tokens,
             )
     if not texts:
         raise RunError("there is nothing to read; name domains whose items need no tools, or --general")

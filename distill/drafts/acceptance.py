@@ -27,12 +27,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from distill.drafts.texts import DraftText
+from distill.calibration import CalibrationText
 
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What a draft is worth on one text: T tokens (`DraftText.drafted`), places 1 … γ of a round."""
+    """What a draft is worth on one text: T tokens (`CalibrationText.drafted`), places 1 … γ of a round."""
 
     taken: Tensor
     """(T, γ), in [0, 1]: that this token is a taken draft, were it the j-th of its round and all before it taken. 0
@@ -48,7 +48,7 @@ class Chances:
 class Draft(Protocol):
     """Something that guesses: `model_draft`, `ngram`, `head_draft`."""
 
-    def chances(self, text: DraftText, num_drafts: int) -> Chances:
+    def chances(self, text: CalibrationText, num_drafts: int) -> Chances:
         """What it is worth on this text, with `num_drafts` a round."""
         ...
 
@@ -93,7 +93,7 @@ class Acceptance:
         return {**asdict(self), "block_efficiency": self.block_efficiency}
 
 
-def measure(draft: Draft, texts: Iterable[DraftText], num_drafts: int) -> list[Acceptance]:
+def measure(draft: Draft, texts: Iterable[CalibrationText], num_drafts: int) -> list[Acceptance]:
     """Acceptance on each domain, in the order in which the texts bring them.
 
     Raises:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from distill.calibration import CalibrationText, answered, domain_prompts, general_prompts
 from distill.drafts.recipe import HeadRecipe
-from distill.drafts.texts import DraftText, answers_of, training_prompts
 from train.codec import Codec
 from train.domains import catalog
 from train.model.llama import Llama
@@ -56,7 +56,7 @@ def begin(recipe: HeadRecipe, out: Path, *, is_resumed: bool) -> None:
     kept.write_text(json.dumps(recipe.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
 
 
-def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[DraftText]:
+def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[CalibrationText]:
     """The target's answers, asked for once.
 
     Raises:
@@ -65,18 +65,14 @@ def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[DraftText]:
     """
     kept, asked = out / TEXTS_NAME, recipe.texts
     if not kept.exists():
-        prompts = training_prompts(
-            [catalog.get(name) for name in asked.domains],
-            asked.items_per_domain,
-            num_general=asked.num_general,
-            seed=recipe.seed,
-        )
-        found = answers_of(
+        domains = [catalog.get(name) for name in asked.domains]
+        prompts = domain_prompts(domains, asked.items_per_domain, seed=recipe.seed)
+        found = answered(
+            prompts + general_prompts(asked.num_general, seed=recipe.seed),
             target.sampler,
             target.codec,
-            prompts,
             temperature=asked.temperature,
-            max_answer_tokens=asked.max_answer_tokens,
+            max_tokens=lambda _: asked.max_answer_tokens,
             seed=recipe.seed,
         )
         plain = [[text.domain, text.prompt, text.answer] for text in found if text.drafted]
@@ -86,7 +82,7 @@ def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[DraftText]:
     read = json.loads(kept.read_text(encoding="utf-8"))
     if not read:
         raise RunError("the target answers nothing that could be drafted; name other domains")
-    return [DraftText(domain, tuple(prompt), tuple(answer)) for domain, prompt, answer in read]
+    return [CalibrationText(domain, tuple(prompt), tuple(answer)) for domain, prompt, answer in read]
 
 
 def keep_lines(path: Path, num: int) -> None:

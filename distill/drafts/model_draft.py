@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from distill.calibration import CalibrationText
 from distill.drafts.acceptance import Chances
 from distill.drafts.rows import CausalRows
-from distill.drafts.texts import DraftText
 from train.model.llama import Llama
 
 
@@ -29,7 +29,7 @@ class Drawing:
         return self.is_greedy_draft or self.temperature == 0
 
 
-def answer_logits(model: Llama, text: DraftText) -> Tensor:
+def answer_logits(model: Llama, text: CalibrationText) -> Tensor:
     """(T, V): what the model says where each token of `text.drafted` comes."""
     token_ids = torch.tensor((*text.prompt, *text.answer[:-1]), device=model.lm_head.weight.device)
     hidden = model(token_ids, torch.arange(len(token_ids), device=token_ids.device), CausalRows(1))
@@ -75,7 +75,7 @@ class ModelDraft:
         self._drawing = drawing
 
     @torch.no_grad()
-    def chances(self, text: DraftText, num_drafts: int) -> Chances:
+    def chances(self, text: CalibrationText, num_drafts: int) -> Chances:
         """As `Draft`."""
         logits = [answer_logits(model, text) for model in (self._model, self._target)]
         said = torch.tensor(text.drafted, device=logits[0].device)

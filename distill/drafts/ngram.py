@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
+from distill.calibration import CalibrationText
 from distill.drafts.acceptance import Chances
-from distill.drafts.texts import DraftText
 
 
 def look_up(
@@ -36,7 +36,7 @@ class NgramDraft:
     def __init__(self, max_ngram: int = 3, min_ngram: int = 1) -> None:
         self._sizes = (max_ngram, min_ngram)
 
-    def chances(self, text: DraftText, num_drafts: int) -> Chances:
+    def chances(self, text: CalibrationText, num_drafts: int) -> Chances:
         """As `Draft`; the agreement is with what was said, for nobody asks the target."""
         said = text.drafted
         taken = torch.zeros(len(said), num_drafts)

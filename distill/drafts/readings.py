@@ -11,7 +11,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from distill.drafts.texts import DraftText
+from distill.calibration import CalibrationText
 from distill.drafts.unrolled import ReadText, read
 from train.model.llama import Llama
 
@@ -30,7 +30,7 @@ class Readings:
     def __init__(
         self,
         target: Llama,
-        texts: Sequence[DraftText],
+        texts: Sequence[CalibrationText],
         layers: Sequence[int],
         directory: Path,
         max_bytes: int,

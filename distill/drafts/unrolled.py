@@ -16,11 +16,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from distill.calibration import CalibrationText
 from distill.drafts.acceptance import Chances
 from distill.drafts.head import DraftHead
 from distill.drafts.model_draft import Drawing, rule
 from distill.drafts.rows import CausalRows, ChainRows
-from distill.drafts.texts import DraftText
 from train.model.llama import Llama
 
 
@@ -28,7 +28,7 @@ from train.model.llama import Llama
 class ReadText:
     """A text with what its target computed: T tokens, all but the answer's last."""
 
-    text: DraftText
+    text: CalibrationText
     """With something drafted."""
     fused: Tensor
     """(T, 3 E): states behind the fused layers, side by side."""
@@ -37,7 +37,7 @@ class ReadText:
 
 
 @torch.no_grad()
-def read(target: Llama, text: DraftText, layers: Sequence[int]) -> ReadText:
+def read(target: Llama, text: CalibrationText, layers: Sequence[int]) -> ReadText:
     """One pass of the target; alone, so that the numbers do not depend on what else is read."""
     device = target.lm_head.weight.device
     token_ids = torch.tensor((*text.prompt, *text.answer[:-1]), device=device)
@@ -115,7 +115,7 @@ class HeadDraft:
         self._drawing = drawing
 
     @torch.no_grad()
-    def chances(self, text: DraftText, num_drafts: int) -> Chances:
+    def chances(self, text: CalibrationText, num_drafts: int) -> Chances:
         """As `Draft`; a round that begins at the prompt's last token is the first."""
         reading = read(self._target, text, self._head.fused)
         target = self._target.logits(reading.hidden)

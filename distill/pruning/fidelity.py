@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from distill.calibration import CalibrationText
 from train.model.head import ROWS
 from train.model.llama import Llama
 from train.model.tree import grow
@@ -30,14 +30,6 @@ MAX_KEPT_BYTES = 512 << 20
 
 Layers = tuple[int, ...]
 """Indices of the whole model's layers, rising."""
-
-
-class MeasuredText(NamedTuple):
-    """A prompt and an answer in tokens; the answer's tokens are measured at."""
-
-    token_ids: tuple[int, ...]
-    num_prompt: int
-    """Of them, at least one and fewer than all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +53,8 @@ class Fidelity:
     """
 
     @torch.no_grad()
-    def __init__(self, model: Llama, texts: Sequence[MeasuredText]) -> None:
-        if any(not 0 < text.num_prompt < len(text.token_ids) for text in texts) or not texts:
+    def __init__(self, model: Llama, texts: Sequence[CalibrationText]) -> None:
+        if not texts or not all(text.prompt and text.answer for text in texts):
             raise ValueError("texts to measure on need a prompt and an answer each, and there must be one")
         self.model = model
         weight = model.lm_head.weight
@@ -71,7 +63,7 @@ class Fidelity:
             {
                 place
                 for text, path in zip(texts, tree.paths, strict=True)
-                for place in path[text.num_prompt - 1 :]
+                for place in path[len(text.prompt) - 1 :]
             }
         )
         self._positions = torch.tensor(tree.positions, device=weight.device)

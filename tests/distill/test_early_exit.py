@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from distill.calibration import CalibrationText
 from distill.early_exit import (
     Weighting,
     cross_entropy,
@@ -17,7 +18,6 @@ from distill.early_exit import (
     lines_of,
     standing_alone,
 )
-from distill.pruning.fidelity import MeasuredText
 from distill.pruning.pruned import write_checkpoint
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint as write_tiny
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
@@ -25,7 +25,7 @@ from train.model.llama import Llama
 from train.model.weights import load_llama
 
 torch.set_num_threads(1)
-TEXTS = [MeasuredText((1, 5, 9, 13, 2), 2), MeasuredText((1, 5, 30, 31), 3)]
+TEXTS = [CalibrationText("a", (1, 5), (9, 13, 2)), CalibrationText("a", (1, 5, 30), (31,))]
 EXITS = (1, 3, 4)
 
 
@@ -41,8 +41,8 @@ def by_hand(model: Llama, depth: int) -> float:
     found = []
     for text in TEXTS:
         token_ids = torch.tensor([text.token_ids])
-        logprobs = alone(token_ids).logits[0, text.num_prompt - 1 : -1].log_softmax(-1)
-        found += [-logprobs[i, token] for i, token in enumerate(text.token_ids[text.num_prompt :])]
+        logprobs = alone(token_ids).logits[0, len(text.prompt) - 1 : -1].log_softmax(-1)
+        found += [-logprobs[i, token] for i, token in enumerate(text.answer)]
     return float(torch.stack(found).mean())
 
 
@@ -79,7 +79,7 @@ def test_the_exported_checkpoint_says_what_the_exit_says(tmp_path: Path, depth: 
         alone = load_llama(tmp_path / "exit")
         torch.testing.assert_close(alone.logits(exit_states(alone, line, (depth,))[depth]), joint)
         rows = [
-            theirs(torch.tensor([text.token_ids[:-1]])).logits[0, text.num_prompt - 1 :] for text in TEXTS
+            theirs(torch.tensor([text.token_ids[:-1]])).logits[0, len(text.prompt) - 1 :] for text in TEXTS
         ]
         expected = torch.cat(rows)
     torch.testing.assert_close(joint[line.rows], expected, rtol=1e-4, atol=1e-4)

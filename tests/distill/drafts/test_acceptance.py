@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from distill.calibration import CalibrationText
 from distill.cost_model import expected_tokens
 from distill.drafts.acceptance import Acceptance, Chances, begins, measure, rounds_of
 from distill.drafts.model_draft import Drawing, ModelDraft, answer_logits, rule
-from distill.drafts.texts import DraftText
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
 
 torch.set_num_threads(1)
@@ -146,27 +146,27 @@ class _Constant:
     def __init__(self, chance: float) -> None:
         self.chance = chance
 
-    def chances(self, text: DraftText, num_drafts: int) -> Chances:
+    def chances(self, text: CalibrationText, num_drafts: int) -> Chances:
         taken = torch.full((len(text.drafted), num_drafts), self.chance)
         return Chances(taken, taken, taken > 0, torch.ones_like(taken, dtype=torch.bool))
 
 
 def test_it_is_the_cost_models() -> None:
     """Of a constant chance all rates are it, and long texts have rounds of E tokens."""
-    (found,) = measure(_Constant(0.6), [DraftText("a", (0,), (0,) * 4001)], 3)
+    (found,) = measure(_Constant(0.6), [CalibrationText("a", (0,), (0,) * 4001)], 3)
     assert found.rates == pytest.approx([0.6] * 3, rel=1e-5)
     assert found.block_efficiency == pytest.approx(expected_tokens([0.6] * 3), rel=1e-3)
     assert found.places[0].expected == pytest.approx(0.6)
 
 
-def _text(target: torch.nn.Module, *, greedily: bool) -> DraftText:
+def _text(target: torch.nn.Module, *, greedily: bool) -> CalibrationText:
     generator = torch.Generator().manual_seed(0)
     prompt, answer = [3, 1, 4], [int(torch.randint(61, (1,), generator=generator))]
     for _ in range(20):
-        logits = answer_logits(target, DraftText("a", tuple(prompt), (*answer, 0)))[-1]  # type: ignore[arg-type]
+        logits = answer_logits(target, CalibrationText("a", tuple(prompt), (*answer, 0)))[-1]  # type: ignore[arg-type]
         drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
         answer.append(int(logits.argmax() if greedily else drawn))
-    return DraftText("a", tuple(prompt), tuple(answer))
+    return CalibrationText("a", tuple(prompt), tuple(answer))
 
 
 def _only(found: list[Acceptance]) -> Acceptance:
@@ -206,4 +206,4 @@ def test_a_model_against_transformers() -> None:
 def test_nothing_to_draft() -> None:
     """Answers of one token come with the prompt."""
     with pytest.raises(ValueError, match="no answer has a second token"):
-        measure(_Constant(0.5), [DraftText("a", (0,), (1,))], 2)
+        measure(_Constant(0.5), [CalibrationText("a", (0,), (1,))], 2)

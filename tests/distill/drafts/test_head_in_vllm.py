@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
+from distill.calibration import CalibrationText
 from distill.drafts.acceptance import rounds_of
 from distill.drafts.head_run import SPECULATOR_NAME, TEXTS_NAME, Target
 from distill.drafts.head_training import train_head
 from distill.drafts.model_draft import Drawing
 from distill.drafts.recipe import HeadRecipe, TextSettings
-from distill.drafts.texts import DraftText
 from distill.drafts.unrolled import HeadDraft
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
@@ -57,7 +57,7 @@ class _Walked:
     accepted: list[int]
 
 
-def _walk(head: HeadDraft, texts: list[DraftText]) -> _Walked:
+def _walk(head: HeadDraft, texts: list[CalibrationText]) -> _Walked:
     """What rounds our chances foresee: at temperature 0 they are 0 or 1, and coins do not matter."""
     rounds = [
         each
@@ -117,7 +117,8 @@ def test_vllm_takes_what_we_foresee(tmp_path: Path) -> None:
     prompts = [tuple(prompt) for _, prompt, _ in kept]
     told = _ask(tmp_path / "run" / SPECULATOR_NAME, prompts)
     texts = [
-        DraftText("a", prompt, tuple(answer)) for prompt, answer in zip(prompts, told["answers"], strict=True)
+        CalibrationText("a", prompt, tuple(answer))
+        for prompt, answer in zip(prompts, told["answers"], strict=True)
     ]
     with torch.no_grad():
         for text, (_, _, answer) in zip(texts, kept, strict=True):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from distill.calibration import CalibrationText
 from distill.drafts.head_run import METRICS_NAME, READINGS_NAME, SPECULATOR_NAME, Target
 from distill.drafts.head_training import learning_rate, train_head
 from distill.drafts.readings import Readings
 from distill.drafts.recipe import RECIPES, HeadRecipe, TextSettings, load_recipe
 from distill.drafts.speculators_format import load_head
-from distill.drafts.texts import DraftText
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_llama, tiny_shape
 from train.codec import ChatCodec
@@ -91,7 +91,7 @@ def test_what_is_in_the_way(target: Target, tmp_path: Path) -> None:
 def test_readings_are_bounded(tmp_path: Path) -> None:
     """What is kept is what was read, to the bit; beyond the bound nothing is kept, and the numbers are the same."""
     target = tiny_llama(tiny_shape(num_layers=6), dtype=torch.float32)
-    texts = [DraftText("a", (1, 2, 3), (4, 5, each)) for each in range(4)]
+    texts = [CalibrationText("a", (1, 2, 3), (4, 5, each)) for each in range(4)]
     fresh = Readings(target, texts, (2, 3, 4), tmp_path / "none", 0)
     some = Readings(target, texts, (2, 3, 4), tmp_path / "some", 4000)
     for _ in range(2):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from distill.calibration import CalibrationText
 from distill.drafts.acceptance import measure
 from distill.drafts.head import DraftHead, fused_layers, new_head
 from distill.drafts.head_loss import drafted_likelihoods, head_loss, place_losses
 from distill.drafts.model_draft import Drawing, answer_logits
 from distill.drafts.rows import CausalRows
-from distill.drafts.texts import DraftText
 from distill.drafts.unrolled import HeadDraft, read, unroll
 from distill.drafts.vocabulary import DraftVocabulary, most_frequent
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
@@ -19,9 +19,9 @@ from train.model.llama import Llama
 torch.set_num_threads(1)
 DEPTHS = 3
 TEXTS = [
-    DraftText("a", (3, 1, 4, 1, 5), (9, 2, 6, 5, 3, 5)),
-    DraftText("b", (7, 7), (8, 20)),
-    DraftText("a", (10, 11, 12), (13, 14, 15, 16)),
+    CalibrationText("a", (3, 1, 4, 1, 5), (9, 2, 6, 5, 3, 5)),
+    CalibrationText("b", (7, 7), (8, 20)),
+    CalibrationText("a", (10, 11, 12), (13, 14, 15, 16)),
 ]
 
 
@@ -45,7 +45,7 @@ def head(target: Llama) -> DraftHead:
 
 
 @torch.no_grad()
-def _step_by_step(head: DraftHead, target: Llama, text: DraftText, root: int) -> list[torch.Tensor]:
+def _step_by_step(head: DraftHead, target: Llama, text: CalibrationText, root: int) -> list[torch.Tensor]:
     """Logits of the drafts from a root: what was read so far, then the chain, all read again for every guess."""
     tokens = [*text.prompt, *text.answer]
     states = list(head.fc(read(target, text, head.fused).fused)[: root + 1])

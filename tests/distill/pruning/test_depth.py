@@ -7,8 +7,9 @@ from itertools import combinations
 import pytest
 import torch
 
+from distill.calibration import CalibrationText
 from distill.pruning.depth import Criterion, by_position, num_measured, remove
-from distill.pruning.fidelity import Fidelity, MeasuredText
+from distill.pruning.fidelity import Fidelity
 from tests.train.model.tiny import tiny_llama, tiny_shape
 
 torch.set_num_threads(1)
@@ -23,7 +24,7 @@ def fidelity() -> Fidelity:
             model.model.layers[3].get_submodule(name).weight.mul_(1e-4)  # it does next to nothing
     generator = torch.Generator().manual_seed(1)
     texts = [torch.randint(61, (10,), generator=generator).tolist() for _ in range(4)]
-    return Fidelity(model, [MeasuredText(tuple(text), 3) for text in texts])
+    return Fidelity(model, [CalibrationText("a", tuple(text[:3]), tuple(text[3:])) for text in texts])
 
 
 def test_the_layer_that_does_nothing_goes_first(fidelity: Fidelity) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from distill.pruning.fidelity import Fidelity, Layers, MeasuredText
+from distill.calibration import CalibrationText
+from distill.pruning.fidelity import Fidelity, Layers
 from distill.pruning.pruned import with_layers
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
 from train.model.llama import Llama
 
 torch.set_num_threads(1)
 TEXTS = [
-    MeasuredText((1, 5, 9, 13, 2, 7, 11), 3),
-    MeasuredText((1, 5, 30, 31, 32), 2),
-    MeasuredText((8, 4), 1),
+    CalibrationText("a", (1, 5, 9), (13, 2, 7, 11)),
+    CalibrationText("a", (1, 5), (30, 31, 32)),
+    CalibrationText("b", (8,), (4,)),
 ]
 
 
@@ -31,7 +32,7 @@ def slowly(model: Llama, kept: Layers) -> list[float]:
     for text in TEXTS:
         token_ids = torch.tensor([text.token_ids[:-1]])
         p, q = (
-            each(token_ids).logits[0, text.num_prompt - 1 :].double().softmax(-1) for each in (whole, left)
+            each(token_ids).logits[0, len(text.prompt) - 1 :].double().softmax(-1) for each in (whole, left)
         )
         kl = (p * (p / q).log()).sum(-1)
         found.append(torch.stack((kl, torch.minimum(p, q).sum(-1), (p.argmax(-1) == q.argmax(-1)).double())))
@@ -76,8 +77,10 @@ def test_held_states_change_nothing_and_save_layers(model: Llama, monkeypatch: p
     assert computed == [4]
 
 
-@pytest.mark.parametrize("texts", [[], [MeasuredText((1, 2), 2)], [MeasuredText((1, 2), 0)]])
-def test_texts_without_an_answer_are_refused(model: Llama, texts: list[MeasuredText]) -> None:
+@pytest.mark.parametrize(
+    "texts", [[], [CalibrationText("a", (1, 2), ())], [CalibrationText("a", (), (1, 2))]]
+)
+def test_texts_without_an_answer_are_refused(model: Llama, texts: list[CalibrationText]) -> None:
     """No text, no answer, or no prompt: nothing could be measured."""
     with pytest.raises(ValueError, match="need a prompt and an answer"):
         Fidelity(model, texts)
