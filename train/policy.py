@@ -62,7 +62,7 @@ def build_policy(recipe: Recipe, find_base: Callable[[str], Path], *, num_slots:
         )
     if isinstance(recipe.base, ScratchSettings):
         directory, codec = None, CharacterCodec()
-        model: Llama = _scratch(recipe.base, codec.num_tokens, recipe.seed)
+        model: Llama = scratch_llama(recipe.base, codec.num_tokens, recipe.seed)
         policy_codec: Codec = codec
     else:
         directory = find_base(recipe.base.source)
@@ -94,7 +94,7 @@ def adapt(model: Llama, settings: AdaptSettings, seed: int) -> None:
         add_lora(model, rank=settings.rank, alpha=settings.alpha, seed=seed_of(seed, "lora"))
 
 
-def _scratch(settings: ScratchSettings, num_tokens: int, seed: int) -> Llama:
+def scratch_llama(settings: ScratchSettings, num_tokens: int, seed: int) -> Llama:
     """A small Llama, initialised as GPT-2 is: normal, 0.02, the maps into the residual stream less by its depth."""
     shape = LlamaShape(
         vocab_size=num_tokens,

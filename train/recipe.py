@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -18,6 +19,7 @@ RECIPES: Path = Path(__file__).with_name("recipes")
 """The shipped ones, each `<name>.toml`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Tree = TypeVar("Tree", bound=SettingsNode)
 
 
 class RecipeError(Exception):
@@ -258,17 +260,22 @@ def load_recipe(name_or_path: str, *, overrides: dict[str, object] | None = None
     Raises:
         RecipeError: there is no such file, or it says what cannot be.
     """
-    path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
+    return load_tree(Recipe, RECIPES, name_or_path, overrides or {})
+
+
+def load_tree(kind: type[Tree], directory: Path, name_or_path: str, overrides: Mapping[str, object]) -> Tree:
+    """The same for a recipe of any kind whose shipped ones are in `directory`; `domains` may be a selection."""
+    path = Path(name_or_path) if name_or_path.endswith(".toml") else directory / f"{name_or_path}.toml"
     try:
         tree = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        shipped = ", ".join(sorted(each.stem for each in RECIPES.glob("*.toml")))
+        shipped = ", ".join(sorted(each.stem for each in directory.glob("*.toml")))
         raise RecipeError(
             f"no recipe {name_or_path!r}; shipped are {shipped}, or name a .toml file"
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: {error}") from None
-    for dotted, value in (overrides or {}).items():
+    for dotted, value in overrides.items():
         *parents, last = dotted.split(".")
         node = tree
         for parent in parents:
@@ -279,7 +286,7 @@ def load_recipe(name_or_path: str, *, overrides: dict[str, object] | None = None
             from train.domain_selection import AuditedSettings, selected
 
             tree["domains"] = selected(AuditedSettings.model_validate(tree["domains"]))
-        return Recipe.model_validate(tree)
+        return kind.model_validate(tree)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))

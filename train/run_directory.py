@@ -11,9 +11,10 @@ from typing import Any, Final, Protocol, Self
 
 from pydantic import ValidationError
 
+from serving.engines.base import SettingsNode
 from train.checkpointing import Checkpoint, load_latest, save
 from train.parts import LearningModel
-from train.recipe import Recipe
+from train.recipe import Recipe, Tree
 from train.stages import Stretch
 
 RECIPE_NAME: Final = "recipe.json"
@@ -67,7 +68,7 @@ class RunDirectory:
         RunError: there is a run already and it is not to be resumed, or it was made by another recipe.
     """
 
-    def __init__(self, path: Path, recipe: Recipe, *, is_resumed: bool) -> None:
+    def __init__(self, path: Path, recipe: SettingsNode, *, is_resumed: bool) -> None:
         self.path = path
         self.checkpoints = path / CHECKPOINTS_NAME
         kept = path / RECIPE_NAME
@@ -76,7 +77,7 @@ class RunDirectory:
                 raise RunError(
                     f"{path} holds a run already; go on with it by --resume, or name another directory"
                 )
-            if read_recipe(path) != recipe:
+            if read_tree(type(recipe), path) != recipe:
                 raise RunError(
                     f"{path} was begun with another recipe, which {kept} has; resume with that one"
                 )
@@ -138,8 +139,13 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         RunError: there is no run there, or one of another version of recipes.
     """
+    return read_tree(Recipe, path)
+
+
+def read_tree(kind: type[Tree], path: Path) -> Tree:
+    """The same of a run whose recipe is of any kind."""
     try:
-        return Recipe.model_validate_json((path / RECIPE_NAME).read_text(encoding="utf-8"))
+        return kind.model_validate_json((path / RECIPE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"{path} holds no run; name a run's directory") from None
     except ValidationError as error:

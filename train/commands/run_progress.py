@@ -110,6 +110,7 @@ def _seen(metrics: dict[str, Any] | Any) -> str:
     shown = {
         "score": metrics.get("score"),
         "loss": metrics.get("cross_entropy_loss"),
+        "divergence": metrics.get("divergence"),
         "entropy": metrics.get("entropy") or None,
         "norm": metrics.get("grad_norm"),
     }
