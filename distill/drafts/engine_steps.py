@@ -9,26 +9,22 @@ rather than cheap: each of its tokens has a past of its own to read and a stream
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import aiohttp
 
-from serving.engines.base import Endpoint, EngineCapabilities, EngineError
-from serving.engines.engine_log import EngineLog
+from serving.engines.base import Endpoint, EngineError
+from serving.engines.brought_up import brought_up, new_session
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
-from serving.engines.supervisor import Supervisor
 from serving.settings_sources import environment
 
 NUM_TOKENS: Final = 48
 """Of an answer that is timed."""
 NUM_REPETITIONS: Final = 3
 CONTEXT_TOKENS: Final = 512
-REQUEST_TIMEOUT_S: Final = 600.0
 PROMPT: Final = "Rain fell on the hills all night, and in the morning the river had "
 
 
@@ -56,45 +52,24 @@ def engine_steps(
 async def _measure(
     engine: LlamaCppEngine, model: Path, widths: Sequence[int], log: Path, num_tokens: int
 ) -> dict[int, float]:
-    ready: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
-
-    def on_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
-        if not ready.done():
-            ready.set_result(endpoint)
-
-    supervisor = Supervisor(
-        "measured",
-        engine,
-        model=model,
-        log=EngineLog(log),
-        environ=environment(),
-        on_ready=on_ready,
-        on_down=lambda url, reason: None,
-        clock=time.monotonic,
-    )
-    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
-    connector = aiohttp.TCPConnector(force_close=True, limit=0)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        running = asyncio.create_task(supervisor.run(session))
-        try:
-            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await running  # raises why
-            endpoint = ready.result()
-            await _step_s(session, endpoint, 1, num_tokens)  # warms up
-            taken: dict[int, list[float]] = {width: [] for width in widths}
-            for _ in range(NUM_REPETITIONS):  # in turn: what disturbs the machine disturbs all widths
-                for width in widths:
-                    taken[width].append(await _step_s(session, endpoint, width, num_tokens))
-            return {width: median(each) for width, each in taken.items()}
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+    async with (
+        brought_up(engine, model, log, environment(), name="measured") as (endpoint, _),
+        new_session() as session,
+    ):
+        await step_s(session, endpoint, 1, num_tokens)  # warms up
+        taken: dict[int, list[float]] = {width: [] for width in widths}
+        for _ in range(NUM_REPETITIONS):  # in turn: what disturbs the machine disturbs all widths
+            for width in widths:
+                taken[width].append(await step_s(session, endpoint, width, num_tokens))
+        return {width: median(each) for width, each in taken.items()}
 
 
-async def _step_s(session: aiohttp.ClientSession, endpoint: Endpoint, width: int, num_tokens: int) -> float:
-    """Seconds a token of so many answers written at once; the median over them."""
+async def step_s(session: aiohttp.ClientSession, endpoint: Endpoint, width: int, num_tokens: int) -> float:
+    """Seconds a token of so many answers written at once; the median over them.
+
+    Raises:
+        EngineError: the engine does not answer, or does not say how long it took.
+    """
     told = await asyncio.gather(
         *(_ask(session, endpoint, f"{PROMPT}{each}", num_tokens) for each in range(width))
     )
