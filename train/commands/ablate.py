@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from serving.settings_sources import SettingsError
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
 from train.commands.run import overrides_of
 from train.recipe import RecipeError
@@ -39,13 +38,12 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train ablate argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from serving.bringup.errors import BringupError
-    from serving.registry.errors import RegistryError
+    return reported(lambda: _ablate(args), wrong_use=RecipeError)
+
+
+def _ablate(args: argparse.Namespace) -> int:
     from train.ablations import ABLATIONS, run_ablation
     from train.assembly import assemble
-    from train.domains.audit import UnauditedError
-    from train.run_directory import RunError
-    from train.trainer import TrainingError
 
     console = Console(stderr=True)
     ablation = ABLATIONS[args.name]
@@ -55,23 +53,16 @@ def main(argv: list[str]) -> int:
             said = step.metrics.get("score", step.metrics.get("greedy", 0.0))
             console.print(f"seed {seed}  {arm}  {step.phase} {step.number}/{step.num_steps}  {said:.3f}")
 
-    try:
-        overrides = overrides_of(args.assignments)
-        home = home_of(args)
-        found = run_ablation(
-            ablation,
-            args.out,
-            range(args.seeds),
-            lambda recipe: assemble(recipe, home, console),
-            overrides=overrides,
-            on_step=seen,
-        )
-    except RecipeError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 2
-    except (BringupError, RegistryError, RunError, SettingsError, TrainingError, UnauditedError) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    overrides = overrides_of(args.assignments)
+    home = home_of(args)
+    found = run_ablation(
+        ablation,
+        args.out,
+        range(args.seeds),
+        lambda recipe: assemble(recipe, home, console),
+        overrides=overrides,
+        on_step=seen,
+    )
     keep(args.results / f"ablate_{args.name}.json", args.name, ablation.about, overrides, found)
     Console().print(table_of(f"{args.name}: {ablation.about} {args.seeds} seeds.", found))
     return 0

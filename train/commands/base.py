@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from rich.console import Console
 
-from serving.bringup.errors import BringupError
 from serving.bringup.progress import ConsoleReport
-from serving.engines.base import EngineError
-from serving.registry.errors import RegistryError
 from serving.registry.reference import parse_alias
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
-from train.model.shape import UnsupportedModelError
 
 ABOUT = """\
 Publish a base model of the Llama family as safetensors with its tokenizer and chat template, ready to be trained.
@@ -34,26 +29,16 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train base argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from train.base import Wishes, bring_in
-    from train.checkpoints.directory import CheckpointError
+    return reported(lambda: _bring_in(args))
 
-    report = ConsoleReport(Console(stderr=True))
-    try:
-        home = home_of(args)
-        alias = parse_alias(args.alias) if args.alias else None
-        wishes = Wishes(name=args.name, licence=args.licence, alias=alias)
-        artifact = bring_in(args.source, Store(home / "registry"), wishes, report)
-    except (
-        CheckpointError,
-        UnsupportedModelError,
-        BringupError,
-        EngineError,
-        RegistryError,
-        SettingsError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
-    print(artifact.reference)
+
+def _bring_in(args: argparse.Namespace) -> int:
+    from train.base import Wishes, bring_in
+
+    alias = parse_alias(args.alias) if args.alias else None
+    wishes = Wishes(name=args.name, licence=args.licence, alias=alias)
+    store = Store(home_of(args) / "registry")
+    print(bring_in(args.source, store, wishes, ConsoleReport(Console(stderr=True))).reference)
     return 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from train.commands.failures import reported
 from train.commands.options import add_race_options, new_parser
 
 EXAMPLES = """\
@@ -17,10 +17,12 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train bench argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
+    return reported(lambda: _bench(args))
+
+
+def _bench(args: argparse.Namespace) -> int:
     import torch
 
-    from train.checkpoints.directory import CheckpointError
-    from train.model.shape import UnsupportedModelError
     from train.sampler_benchmark import Load, compare
 
     if args.threads:
@@ -32,11 +34,7 @@ def main(argv: list[str]) -> int:
         num_slots=args.slots,
         num_repetitions=args.repetitions,
     )
-    try:
-        found = compare(args.directory, load)
-    except (CheckpointError, UnsupportedModelError) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    found = compare(args.directory, load)
     print(f"{load}, {torch.get_num_threads()} threads, float32")
     for way, timings in found.timings.items():
         rates = ", ".join(f"{each.num_tokens / each.wall_s:.0f}" for each in timings)

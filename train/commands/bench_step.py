@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from statistics import median
 
+from train.commands.failures import reported
 from train.commands.options import new_parser
+from train.recipe import BaseSettings, RecipeError, load_recipe
 
 ABOUT = """\
 Take steps by heart and steps of reinforcement of a recipe, and say what each stage costs in CPU seconds, and how far
@@ -24,30 +25,20 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train bench-step argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
+    return reported(lambda: _bench(args), wrong_use=RecipeError)
+
+
+def _bench(args: argparse.Namespace) -> int:
     import torch
 
-    from train.checkpoints.directory import CheckpointError
     from train.commands.run import overrides_of
-    from train.model.shape import UnsupportedModelError
-    from train.recipe import BaseSettings, RecipeError, load_recipe
     from train.step_benchmark import measure
 
     torch.set_num_threads(args.threads)
-    try:
-        recipe = load_recipe(args.recipe, overrides=overrides_of(args.assignments))
-        if isinstance(recipe.base, BaseSettings) and args.base is None:
-            print(
-                f"tierwise: {recipe.name} starts from {recipe.base.source}; say where it is with --base",
-                file=sys.stderr,
-            )
-            return 2
-        cost = measure(recipe, lambda _: args.base, num_sft_steps=args.sft_steps, num_rl_steps=args.rl_steps)
-    except RecipeError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 2
-    except (CheckpointError, UnsupportedModelError) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    recipe = load_recipe(args.recipe, overrides=overrides_of(args.assignments))
+    if isinstance(recipe.base, BaseSettings) and args.base is None:
+        raise RecipeError(f"{recipe.name} starts from {recipe.base.source}; say where it is with --base")
+    cost = measure(recipe, lambda _: args.base, num_sft_steps=args.sft_steps, num_rl_steps=args.rl_steps)
     print(f"{recipe.name}, {args.threads} threads, float32, {cost.operations_per_s / 1e9:.0f} GFLOP/s")
     for name, stage in cost.stages.items():
         line = f"{name:13} {median(stage.cpu_s):7.3f} CPU s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from train.commands.failures import reported
 from train.commands.options import new_parser
 
 if TYPE_CHECKING:
@@ -33,14 +33,13 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train compare argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from train.run_directory import RunError
+    return reported(lambda: _compare(args))
+
+
+def _compare(args: argparse.Namespace) -> int:
     from train.seeds_compared import compare
 
-    try:
-        found = compare(args.runs, args.answers)
-    except RunError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    found = compare(args.runs, args.answers)
     if args.json is not None:
         args.json.write_text(json.dumps({"answers": args.answers, **asdict(found)}, indent=1) + "\n")
     console = Console()

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from train.commands import domain_views, domains_export
+from train.commands.failures import reported
 from train.commands.options import new_parser
 from train.domains import audit as gate
 from train.domains import catalog
@@ -50,11 +51,7 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train domains argv…`. 0 done, 1 failed or a domain did not pass, 2 for wrong use."""
     args = parser().parse_args(argv)
-    try:
-        return int(args.run(args))
-    except catalog.UnknownDomainError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    return reported(lambda: int(args.run(args)))
 
 
 def list_domains(args: argparse.Namespace) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from serving.settings_sources import SettingsError, load_settings
+from train.commands.failures import reported
+from train.commands.options import add_home_option, home_of, new_parser
 from train.recipe import Recipe, RecipeError, ScratchSettings
 
 if TYPE_CHECKING:
@@ -34,36 +35,17 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train eval argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from serving.bringup.errors import BringupError
-    from serving.engines.base import EngineError
-    from serving.registry.errors import RegistryError
-    from train.checkpoints.directory import CheckpointError
-    from train.domains.audit import UnauditedError
-    from train.domains.catalog import UnknownDomainError
-    from train.rollouts.rollout import MissingLogprobsError
-    from train.run_directory import RECIPE_NAME, RunError
+    from train.run_directory import RECIPE_NAME
 
     is_run = (Path(args.policy) / RECIPE_NAME).exists()
     if not is_run and not args.domains:
         print("tierwise: name the domains: --domains chain_sum,gcd", file=sys.stderr)
         return 2
-    try:
-        home = load_settings(None, {"home": args.home} if args.home else {}).home
-        found = _evaluated(args, home, is_run=is_run)
-    except (
-        BringupError,
-        CheckpointError,
-        EngineError,
-        MissingLogprobsError,
-        RecipeError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        UnauditedError,
-        UnknownDomainError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    return reported(lambda: _eval(args, is_run=is_run))
+
+
+def _eval(args: argparse.Namespace, *, is_run: bool) -> int:
+    found = _evaluated(args, home_of(args), is_run=is_run)
     _show(found, args)
     return 0
 
@@ -148,12 +130,7 @@ def _numbers(text: str) -> list[int]:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    made = argparse.ArgumentParser(
-        prog="tierwise train eval",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = new_parser("eval", ABOUT, EXAMPLES)
     made.add_argument("policy", metavar="POLICY", help="what to score")
     made.add_argument("--domains", type=_names, default=[], metavar="A,B", help="a run's own where absent")
     made.add_argument("--levels", type=_numbers, default=[], metavar="0,1")
@@ -164,6 +141,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--url", metavar="URL", help="of a server that answers in the policy's place")
     made.add_argument("--model", metavar="ID", help="there; the first that it lists where absent")
     made.add_argument("--api-key-file", type=Path, metavar="FILE", help="holds the server's key")
-    made.add_argument("--home", metavar="DIR", help="where the registry lives")
+    add_home_option(made)
     made.add_argument("--json", action="store_true", help="one object, for programs")
     return made

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from serving.bringup.errors import BringupError
 from serving.bringup.progress import ConsoleReport
-from serving.registry.errors import RegistryError
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
 
 ABOUT = """\
@@ -30,28 +27,14 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `tierwise train export argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from serving.engines.base import EngineError
-    from train.checkpoints.directory import CheckpointError
-    from train.export import export
-    from train.model.shape import UnsupportedModelError
-    from train.run_directory import RunError
+    return reported(lambda: _export(args))
 
-    report = ConsoleReport(Console(stderr=True))
-    try:
-        home = home_of(args)
-        written = export(args.policy, args.out, Store(home / "registry"), report, is_gguf=args.gguf)
-    except (
-        BringupError,
-        CheckpointError,
-        EngineError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        UnsupportedModelError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
-    print(written)
+
+def _export(args: argparse.Namespace) -> int:
+    from train.export import export
+
+    store, report = Store(home_of(args) / "registry"), ConsoleReport(Console(stderr=True))
+    print(export(args.policy, args.out, store, report, is_gguf=args.gguf))
     return 0
 
 

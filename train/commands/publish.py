@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from serving.bringup.errors import BringupError
 from serving.bringup.progress import ConsoleReport
-from serving.registry.errors import RegistryError
 from serving.registry.reference import parse_alias
 from serving.registry.store import Store
-from serving.settings_sources import SettingsError
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
 
 ABOUT = """\
@@ -34,34 +31,20 @@ QUANTIZATIONS = ("Q4_0", "Q5_0", "Q8_0")
 def main(argv: list[str]) -> int:
     """Run `tierwise train publish argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
-    from serving.engines.base import EngineError
-    from train.checkpoints.directory import CheckpointError
-    from train.model.shape import UnsupportedModelError
-    from train.publish import Wishes, publish
-    from train.run_directory import RunError
+    return reported(lambda: _publish(args))
 
-    report = ConsoleReport(Console(stderr=True))
-    try:
-        home = home_of(args)
-        wishes = Wishes(
-            name=args.name,
-            alias=parse_alias(args.alias) if args.alias else None,
-            licence=args.licence,
-            quantization=args.quantization,
-        )
-        artifact = publish(args.run, Store(home / "registry"), wishes, report)
-    except (
-        BringupError,
-        CheckpointError,
-        EngineError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        UnsupportedModelError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
-    print(artifact.reference)
+
+def _publish(args: argparse.Namespace) -> int:
+    from train.publish import Wishes, publish
+
+    wishes = Wishes(
+        name=args.name,
+        alias=parse_alias(args.alias) if args.alias else None,
+        licence=args.licence,
+        quantization=args.quantization,
+    )
+    store = Store(home_of(args) / "registry")
+    print(publish(args.run, store, wishes, ConsoleReport(Console(stderr=True))).reference)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from serving.settings_sources import SettingsError
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
 from train.commands.run import overrides_of, until_told
-from train.recipe import RecipeError, load_recipe
+from train.recipe import load_recipe
 from train.scheduler.job import Entry, Job
 from train.scheduler.order import is_urgent
-from train.scheduler.queue_directory import Queue, QueueError
+from train.scheduler.queue_directory import Queue
 from train.scheduler.slot import QUANTUM_S
 from train.scheduler.turns import Utilisation, utilisation
 
@@ -41,11 +40,7 @@ def main(argv: list[str]) -> int:
     """Run `tierwise train queue argv…`. 0 done, 1 failed, 2 for wrong use, 130 stopped."""
     args = parser().parse_args(argv)
     verbs = {"add": _add, "list": _list, "run": _run, "cancel": _cancel}
-    try:
-        return verbs[args.verb](Queue(args.queue), args)
-    except (QueueError, RecipeError, SettingsError) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    return reported(lambda: verbs[args.verb](Queue(args.queue), args))
 
 
 def _add(queue: Queue, args: argparse.Namespace) -> int:

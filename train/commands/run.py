@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from serving.settings_sources import SettingsError, parse_value
+from serving.settings_sources import parse_value
+from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
 from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
 
@@ -64,44 +65,15 @@ def run(verb: str, argv: list[str]) -> int:
     if args.out is None and not args.dry_run:
         print("tierwise: say where the run is kept: --out DIR", file=sys.stderr)
         return 2
-    return _train(verb, args, recipe)
+    return reported(lambda: _train(verb, args, recipe))
 
 
 def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
-    from serving.bringup.errors import BringupError
-    from serving.engines.base import EngineError
-    from serving.registry.errors import RegistryError
-    from train.checkpoints.directory import CheckpointError
-    from train.context import ContextError
-    from train.domains.audit import UnauditedError
-    from train.domains.catalog import UnknownDomainError
-    from train.processes import ApartError, TogetherError
-    from train.run_directory import RunError
-    from train.trainer import TrainingError
-
     console = Console(stderr=True)
-    try:
-        home = home_of(args)
-        if args.dry_run:
-            return _dry_run(recipe, home, console)
-        return _run(verb, args, recipe, home, console)
-    except (
-        ApartError,
-        BringupError,
-        CheckpointError,
-        ContextError,
-        EngineError,
-        RecipeError,
-        RegistryError,
-        RunError,
-        SettingsError,
-        TogetherError,
-        TrainingError,
-        UnauditedError,
-        UnknownDomainError,
-    ) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 1
+    home = home_of(args)
+    if args.dry_run:
+        return _dry_run(recipe, home, console)
+    return _run(verb, args, recipe, home, console)
 
 
 def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, console: Console) -> int:
