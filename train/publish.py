@@ -34,7 +34,7 @@ from train.compared_texts import Text, compared_texts
 from train.domains import audit
 from train.model.lora import merge, save_adapter
 from train.origin import policy_behind
-from train.recipe import Recipe
+from train.recipe import DomainSettings
 from train.run_directory import RunError
 from train.trained import Trained, differences, last_scores, load_trained, with_weights
 
@@ -96,11 +96,16 @@ def publish(run: Path, store: Store, wishes: Wishes, report: Report) -> Artifact
     if size_bytes > RELEASED_BYTES:
         report.say(f"that is more than the {RELEASED_BYTES / 1e6:.0f} MB that are released with the code")
     if wishes.alias is not None:
-        store.aliases.point(
-            wishes.alias, artifact.reference, by="tierwise train publish", reason=trained.recipe.name
-        )
-        report.say(f"{wishes.alias} is {artifact.reference}")
+        point(wishes.alias, artifact, store, report, by="tierwise train publish", reason=trained.recipe.name)
     return artifact
+
+
+def point(
+    alias: AliasReference, artifact: Artifact, store: Store, report: Report, *, by: str, reason: str
+) -> None:
+    """Let an alias mean what was published, and say so."""
+    store.aliases.point(alias, artifact.reference, by=by, reason=reason)
+    report.say(f"{alias} is {artifact.reference}")
 
 
 def _write(trained: Trained, base: Artifact, staged: Path, quantization: str, *, is_continued: bool) -> str:
@@ -137,7 +142,7 @@ def _describe(
         name=wishes.name,
         parents=tuple(parents),
         recipe=said,
-        data_sha256=_data_sha256(trained.recipe),
+        data_sha256=data_sha256(trained.recipe.domains),
         tokenizer_sha256=base.manifest.tokenizer_sha256,
         licence=wishes.licence or base.manifest.licence,
         format=kind,
@@ -145,8 +150,8 @@ def _describe(
     )
 
 
-def _data_sha256(recipe: Recipe) -> str:
-    """Of the domains as they were audited, and their levels."""
+def data_sha256(domains: Sequence[DomainSettings]) -> str:
+    """Of the domains as they were audited, and their levels: what a manifest says of training data."""
     records = audit.records()
     return digest(
         {
@@ -154,7 +159,7 @@ def _data_sha256(recipe: Recipe) -> str:
                 "source_sha256": records[domain.name].source_sha256 if domain.name in records else None,
                 "levels": list(domain.levels),
             }
-            for domain in recipe.domains
+            for domain in domains
         }
     )
 
