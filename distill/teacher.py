@@ -1,13 +1,21 @@
-"""What a teacher and its student have to have in common: the tokens that both speak of.
+"""What a teacher does, and what it and its student have to have in common: the tokens that both speak of.
 
-A divergence compares the two token by token. Vocabularies of one size that mean other things by it would train the
-student to noise, without an error anywhere; so they are compared piece by piece, and in what they make of a text.
+A teacher is in this process (`whole_teacher`), or an engine (`engine_teacher`). A divergence compares the two token by
+token. Vocabularies of one size that mean other things by it would train the student to noise, without an error
+anywhere; so they are compared piece by piece, and in what they make of a text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from distill.divergence import TeacherScores
+    from train.model.policy import Line
+    from train.rollouts.rollout import Sampler
 
 PROBE = (
     "Ünïcode, CamelCase and snake_case:\n\tfor i in range(10_000): print(3.14, '不同', \"🙂\")  # it's 7 %\n"
@@ -17,6 +25,24 @@ PROBE = (
 
 class TokenizerMismatchError(ValueError):
     """Teacher and student do not speak of the same tokens."""
+
+
+class Teacher(Protocol):
+    """Whom a student learns from."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """Draws its own answers."""
+        ...
+
+    def read(self, line: Line, depths: Sequence[int]) -> tuple[TeacherScores, list[Tensor]]:
+        """What it says at the line's predictors, and its states there behind so many layers, (rows, E) each.
+
+        Args:
+            line: of texts.
+            depths: rising; an engine tells no states, and is asked for none.
+        """
+        ...
 
 
 class Tokenizer(Protocol):
@@ -45,9 +71,17 @@ def require_same_tokens(student: Tokenizer, teacher: Tokenizer) -> None:
             f"student and teacher have different tokenizers: {len(apart)} pieces differ, {piece!r} for one is "
             f"{mine.get(piece)} to the student and {other.get(piece)} to the teacher; take a teacher of the same family"
         )
-    ours, theirs = list(student.encode(PROBE)), list(teacher.encode(PROBE))
-    if ours != theirs:
+    require_same_cuts(list(student.encode(PROBE)), list(teacher.encode(PROBE)))
+
+
+def require_same_cuts(student: Sequence[int], teacher: Sequence[int]) -> None:
+    """Compare what both make of `PROBE`; of an engine that is all that can be had.
+
+    Raises:
+        TokenizerMismatchError: they differ.
+    """
+    if student != teacher:
         raise TokenizerMismatchError(
-            "student and teacher have one vocabulary, but cut a text into tokens differently: "
-            f"{len(ours)} and {len(theirs)} tokens of the probe; take a teacher of the same family"
+            "student and teacher cut a text into tokens differently: "
+            f"{len(student)} and {len(teacher)} tokens of the probe; take a teacher of the same family"
         )

@@ -7,12 +7,11 @@ directory).
 from __future__ import annotations
 
 import json
-import math
 import random
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -32,13 +31,12 @@ from distill.drafts.readings import Readings
 from distill.drafts.recipe import HeadRecipe
 from distill.drafts.speculators_format import save_head
 from distill.drafts.vocabulary import most_frequent
+from distill.rates import warmed_cosine
 from train.checkpointing import Checkpoint, load_latest, save
 from train.learner_state import load_moving, moving_tensors
 from train.model.llama import Llama
 from train.run_directory import RunError
 from train.seeds import seed_of
-
-_LAST_RATE_SHARE: Final = 0.1
 
 OnStep = Callable[[int, dict[str, Any]], None]
 
@@ -89,7 +87,12 @@ def train_head(
     keep_lines(out / METRICS_NAME, done)
     for step in range(done, recipe.num_steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, step)
+            group["lr"] = warmed_cosine(
+                step,
+                height=recipe.learning_rate,
+                num_warmup_steps=recipe.num_warmup_steps,
+                num_steps=recipe.num_steps,
+            )
         metrics = _step(recipe, head, target.model, readings, _chosen(recipe, len(texts), step), optimizer)
         with (out / METRICS_NAME).open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"step": step, **metrics}) + "\n")
@@ -99,15 +102,6 @@ def train_head(
     save_head(head, out / SPECULATOR_NAME, verifier=target.name, num_drafts=recipe.num_drafts)
     shutil.rmtree(out / READINGS_NAME)
     return head
-
-
-def learning_rate(recipe: HeadRecipe, step: int) -> float:
-    """Of a step: linear to the height, then a cosine to a tenth of it."""
-    if step < recipe.num_warmup_steps:
-        return recipe.learning_rate * (step + 1) / (recipe.num_warmup_steps + 1)
-    progress = (step - recipe.num_warmup_steps) / max(1, recipe.num_steps - recipe.num_warmup_steps)
-    share = _LAST_RATE_SHARE + (1 - _LAST_RATE_SHARE) * (1 + math.cos(math.pi * progress)) / 2
-    return recipe.learning_rate * share
 
 
 def _step(

@@ -11,7 +11,7 @@ import torch
 
 from distill.calibration import CalibrationText
 from distill.drafts.head_run import METRICS_NAME, READINGS_NAME, SPECULATOR_NAME, Target
-from distill.drafts.head_training import learning_rate, train_head
+from distill.drafts.head_training import train_head
 from distill.drafts.readings import Readings
 from distill.drafts.recipe import RECIPES, HeadRecipe, TextSettings, load_recipe
 from distill.drafts.speculators_format import load_head
@@ -117,15 +117,6 @@ def test_recipes_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "deep.toml").write_text('num_drafts = 9\n[texts]\ndomains = ["gcd"]\n')
     with pytest.raises(RecipeError, match="raise `num_depths`"):
         load_recipe(str(tmp_path / "deep.toml"))
-
-
-def test_learning_rate() -> None:
-    """It rises, is highest behind the warm-up, and ends near a tenth."""
-    rates = [learning_rate(RECIPE.model_copy(update={"num_steps": 100}), step) for step in range(100)]
-    assert rates[0] == pytest.approx(RECIPE.learning_rate / 3)
-    assert rates.index(max(rates)) == 2
-    assert max(rates) == RECIPE.learning_rate
-    assert rates[-1] == pytest.approx(RECIPE.learning_rate / 10, rel=0.02)
 
 
 @pytest.mark.training
