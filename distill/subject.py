@@ -1,0 +1,147 @@
+"""Whatever is evaluated, opened in one way.
+
+    RUN                       of `tierwise distill student`: its RUN/student
+    ./directory               a checkpoint in Hugging Face's form
+    ./model.gguf              a GGUF file: the numbers that its weights stand for, computed in single precision
+    name:version, name@label  an artifact of the registry; `smollm2` is the packaged base
+
+With a server its answers are taken, and of what is named there are the tokenizer and the chat template alone. Files are
+read where they are: no artifact is made of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from serving.bringup.progress import Report
+from serving.engines.base import Endpoint
+from serving.registry.artifact import Artifact
+from serving.registry.manifest import digest
+from serving.registry.reference import PathReference, parse
+from serving.registry.store import Store
+from train.base import PACKAGED, locate, packaged
+from train.checkpoints.directory import CONFIG, CheckpointError, read_config, weight_files
+from train.checkpoints.from_gguf import convert_from_gguf
+from train.checkpoints.gguf_file import GgufFile
+from train.model.llama import Llama
+from train.model.weights import load_llama
+from train.rollouts.engine import EngineSampler
+from train.rollouts.in_process import InProcessSampler
+from train.rollouts.rollout import Sampler
+from train.served import MAX_ANSWER_S, first_model
+
+STUDENT: Final = "student"
+"""The directory inside a student's run that has its checkpoint."""
+ABOUT_STUDENT: Final = "student.json"
+"""Beside it: which layers it kept, of what it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Who answers in a subject's place."""
+
+    endpoint: Endpoint
+    model_id: str | None = None
+    """The first that it lists where None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is evaluated."""
+
+    name: str
+    """As it was called."""
+    sha256: str
+    """Of its weights (`weights_sha256`)."""
+    start: Path
+    """A directory with its tokenizer and chat template."""
+    sampler: Sampler
+    model: Llama | None
+    """None where a server answers."""
+
+
+@contextmanager
+def opened(name: str, store: Store, report: Report, *, server: Server | None = None) -> Iterator[Subject]:
+    """The subject, until it is left.
+
+    Args:
+        name: as in the module's docstring.
+        store: the registry.
+        report: hears what happens.
+        server: answers in its place.
+
+    Raises:
+        CheckpointError, RegistryError, BringupError: it is not there, damaged, or only an engine reads it.
+        EngineError: the server cannot be reached.
+    """
+    with tempfile.TemporaryDirectory(prefix="tierwise-subject-") as scratch:
+        start = _directory(name, Path(scratch), store, report)
+        sha256 = weights_sha256(name, store, report)
+        if server is not None:
+            model_id = server.model_id or first_model(server.endpoint)
+            sampler = EngineSampler(server.endpoint, model_id, max_seconds=MAX_ANSWER_S)
+            yield Subject(name, sha256, start, sampler, None)
+            return
+        if "quantization_config" in read_config(start):
+            raise CheckpointError(
+                f"{name} is quantised for vLLM, and not computed here; serve it, and give --url"
+            )
+        model = load_llama(start)
+        yield Subject(name, sha256, start, InProcessSampler(model), model)
+
+
+def path_of(name: str) -> Path | None:
+    """The file or directory that a name means, a run's student being its checkpoint; None for an artifact's name."""
+    reference = None if name == PACKAGED else parse(name)
+    if not isinstance(reference, PathReference):
+        return None
+    path = reference.path
+    return path / STUDENT if (path / ABOUT_STUDENT).exists() else path
+
+
+def weights_sha256(name: str, store: Store, report: Report) -> str:
+    """By which an evaluation is known to be of these weights: the hash of their file, or of several files' hashes.
+
+    Raises:
+        As `opened`.
+    """
+    path = path_of(name)
+    if path is None:
+        artifact = packaged(store, report) if name == PACKAGED else store.load(name)
+        return _of_files(_listed(artifact))
+    files = [path] if path.is_file() else weight_files(path)
+    return _of_files({file.name: _sha256(file) for file in files})
+
+
+def _directory(name: str, scratch: Path, store: Store, report: Report) -> Path:
+    path = path_of(name)
+    if path is None:
+        return locate(name, store, report)
+    if path.is_file():
+        convert_from_gguf(GgufFile(path), scratch)
+        return scratch
+    if not (path / CONFIG).exists():
+        raise CheckpointError(f"{path} is neither a checkpoint nor a GGUF file; correct the path")
+    return path
+
+
+def _listed(artifact: Artifact) -> dict[str, str]:
+    """The hashes of an artifact's weights, by file."""
+    files = {file.path: file.sha256 for file in artifact.manifest.files}
+    weights = {path: sha256 for path, sha256 in files.items() if path.endswith(".safetensors")}
+    return weights or files
+
+
+def _of_files(files: dict[str, str]) -> str:
+    return next(iter(files.values())) if len(files) == 1 else digest(files)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
