@@ -7,7 +7,8 @@ rank (Eckart and Young, 1936), and a merged adapter of that rank is kept as it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ from train.model.weights import state_of
 
 MAX_BYTES: Final = 25_000_000
 """What may be released with the code is no larger."""
+_BYTES_A_WEIGHT: Final = {"Q4_0": 18 / 32, "Q5_0": 22 / 32, "Q8_0": 34 / 32}
+
+_log = logging.getLogger(__name__)
 
 
 def student_differences(
@@ -81,7 +85,10 @@ def write(
     rank: int | None = None,
     quantization: str = "Q4_0",
 ) -> int:
-    """Write the difference into a directory; the number of bytes, which is to be held against `MAX_BYTES`.
+    """Write the difference into a directory; the number of bytes.
+
+    More than `MAX_BYTES` are written all the same, with a warning: a student for one's own machine may be larger, and
+    the gate refuses to publish it (`gate`).
 
     Raises:
         CheckpointError: as `student_differences`.
@@ -89,7 +96,23 @@ def write(
     path = directory / FILE_NAME
     found = student_differences(student, base, kept_layers, rank=rank)
     write_student_delta(path, kept_layers, found, quantization=quantization)
-    return path.stat().st_size
+    if (num_bytes := path.stat().st_size) > MAX_BYTES:
+        _log.warning("%s: %s", path, too_large(num_bytes))
+    return num_bytes
+
+
+def expected_bytes(moving: Iterable[torch.Tensor], *, quantization: str = "Q4_0") -> int:
+    """About so many a difference of these whole weights takes; headers apart."""
+    each = _BYTES_A_WEIGHT[quantization]
+    return round(sum(weight.numel() * (each if weight.dim() > 1 else 4) for weight in moving))
+
+
+def too_large(num_bytes: int) -> str:
+    """What is wrong with a difference of more than `MAX_BYTES`, and what helps."""
+    return (
+        f"the difference takes {num_bytes / 1e6:.1f} MB, and what is published takes at most {MAX_BYTES / 1e6:.0f}; "
+        "keep fewer layers, train `layers` and not `all`, or cut it to a rank"
+    )
 
 
 def read(directory: Path, base: Path, whole: Llama) -> Llama:

@@ -30,7 +30,7 @@ from train.policy import LINEAR_MAPS
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Sampler
 from train.run_directory import Run
-from train.trainer import MAX_QUARANTINED, TrainingError
+from train.steps import MAX_QUARANTINED, TrainingError
 from train.verifiers.pool import Judge
 
 TEACHER: Final = "teacher"

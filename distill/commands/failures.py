@@ -14,6 +14,8 @@ def reported(work: Callable[[], int]) -> int:
 
 def _failures() -> failures.Errors:
     from distill.cost_model import MissingTimeError, UnprofitableDraftError
+    from distill.gate import RefusedError
+    from distill.served_traffic import TrafficError
     from distill.teacher import TokenizerMismatchError
 
-    return (MissingTimeError, TokenizerMismatchError, UnprofitableDraftError)
+    return (MissingTimeError, RefusedError, TokenizerMismatchError, TrafficError, UnprofitableDraftError)
