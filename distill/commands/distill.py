@@ -8,8 +8,14 @@ from train.commands.sub_verbs import hand_over, overview
 SUB_VERBS: dict[str, tuple[str, str]] = {
     "prune": ("distill.commands.prune", "leave out the layers whose going costs least"),
     "early-exit": ("distill.commands.early_exit", "train a model so that its first layers stand alone"),
+    "student": (
+        "distill.commands.student",
+        "make a student: cut, taught by its teacher, then on its own answers",
+    ),
     "draft": ("distill.commands.draft", "train a draft head, or measure how often a draft is taken"),
     "cost-model": ("distill.commands.cost_model", "say whether a draft pays on this machine"),
+    "evaluate": ("distill.commands.evaluate", "say what a candidate keeps of the full model"),
+    "publish": ("distill.commands.publish", "publish what passes the gate, or refuse"),
 }
 
 
