@@ -27,6 +27,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.router_bench",
         "how long the router takes to decide, and what of it is reading, model and policy",
     ),
+    "engine": (
+        "loadtests.engine_bench",
+        "how fast an engine is on this machine, and which settings make it faster",
+    ),
     "start": (
         "loadtests.fresh_start",
         "how long a fresh machine takes from `git clone` to its first answer",

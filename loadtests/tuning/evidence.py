@@ -13,10 +13,11 @@ like (the sign test: Conover, Practical Nonparametric Statistics, 1999, section 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb
 from statistics import median
 from typing import Final
+
+from loadtests.quantiles import Estimate
 
 RACE_ROUNDS: Final = 8
 MAX_LOSSES: Final = 1
@@ -54,33 +55,23 @@ class Race:
         return self.is_lost or self.is_won
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """How many times as good, over several rounds."""
-
-    ratio: float
-    """The median."""
-    low: float | None
-    high: float | None
-    """None where rounds are too few for an interval: less than six."""
-
-    @property
-    def is_beyond_noise(self) -> bool:
-        """Whether it is better, all of the interval."""
-        return self.low is not None and self.low > 1
-
-    def __str__(self) -> str:
-        interval = "" if self.low is None else f" ({self.low:.3f}–{self.high:.3f})"
-        return f"× {self.ratio:.3f}{interval}"
-
-
-def gain(ratios: Sequence[float]) -> Gain:
-    """The median of at least one ratio, and its interval."""
-    ordered = sorted(ratios)
+def interval(values: Sequence[float]) -> Estimate:
+    """The median of at least one value, and its interval; none of fewer than six."""
+    ordered = sorted(values)
     k = rank(len(ordered))
     if k == 0:
-        return Gain(ratio=median(ordered), low=None, high=None)
-    return Gain(ratio=median(ordered), low=ordered[k - 1], high=ordered[-k])
+        return Estimate(value=median(ordered))
+    return Estimate(value=median(ordered), low=ordered[k - 1], high=ordered[-k])
+
+
+def is_gain(ratio: Estimate) -> bool:
+    """Whether it is better beyond noise: all of the interval is above 1."""
+    return ratio.low is not None and ratio.low > 1
+
+
+def shown(ratio: Estimate) -> str:
+    """A ratio as one reads it."""
+    return f"× {ratio.value:.3f}" + ("" if ratio.low is None else f" ({ratio.low:.3f}–{ratio.high:.3f})")
 
 
 def rank(num_rounds: int) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 
-from loadtests.tuning.evidence import MIN_GAIN, Gain, gain
+from loadtests.quantiles import Estimate
+from loadtests.tuning.evidence import MIN_GAIN, interval
 from loadtests.tuning.figures import Figures, Objective, Round
 from loadtests.tuning.space import Setting, Value
 
@@ -34,9 +35,9 @@ class Trial:
     fault: str = ""
     """Why it did not run."""
 
-    def gain(self, objective: Objective) -> Gain | None:
+    def gain(self, objective: Objective) -> Estimate | None:
         """Over `against`; None where it never ran."""
-        return gain([each.ratio(objective) for each in self.rounds]) if self.rounds else None
+        return interval([each.ratio(objective) for each in self.rounds]) if self.rounds else None
 
 
 class Outcome(StrEnum):
@@ -65,9 +66,9 @@ class Findings:
     """Whether `best` answers greedily as the default does."""
     default_figures: list[Figures] = field(default_factory=list)
 
-    def confirmed(self, objective: Objective) -> Gain | None:
+    def confirmed(self, objective: Objective) -> Estimate | None:
         """Of `best` over the default; None before the confirmation."""
-        return gain([each.ratio(objective) for each in self.confirmation]) if self.confirmation else None
+        return interval([each.ratio(objective) for each in self.confirmation]) if self.confirmation else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

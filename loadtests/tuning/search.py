@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Final, Protocol
 
-from loadtests.tuning.evidence import RACE_ROUNDS, Race
+from loadtests.tuning.evidence import RACE_ROUNDS, Race, is_gain, shown
 from loadtests.tuning.figures import Figures, Objective, Round
 from loadtests.tuning.findings import Findings, Outcome, Trial, Verdict
 from loadtests.tuning.space import Knob, Setting, Value, words
@@ -205,12 +205,12 @@ class Search:
         self._tell(f"confirming {words(found.best)} on fresh servers")
         for num in range(CONFIRM_ROUNDS):
             found.confirmation.append(await self._fresh_round({}, found.best))
-            self._tell(
-                f"  round {num + 1} of {CONFIRM_ROUNDS}: {self._objective} {found.confirmed(self._objective)}"
-            )
+            so_far = found.confirmed(self._objective)
+            assert so_far is not None
+            self._tell(f"  round {num + 1} of {CONFIRM_ROUNDS}: {self._objective} {shown(so_far)}")
         found.default_figures += [each.reference for each in found.confirmation]
         confirmed = found.confirmed(self._objective)
-        if confirmed is not None and confirmed.is_beyond_noise:
+        if confirmed is not None and is_gain(confirmed):
             found.outcome = Outcome.CONFIRMED
         else:
             found.outcome, found.best, found.keeps_answers = Outcome.NOT_CONFIRMED, {}, True
@@ -245,7 +245,7 @@ class Search:
     def _line(self, trial: Trial) -> str:
         found = trial.gain(self._objective)
         told = (
-            "" if found is None else f"  {self._objective} × {found.ratio:.3f} in {len(trial.rounds)} rounds"
+            "" if found is None else f"  {self._objective} × {found.value:.3f} in {len(trial.rounds)} rounds"
         )
         why = f": {trial.fault}" if trial.fault else ""
         return f"{words(trial.setting)}{told}  {trial.verdict}{why}"

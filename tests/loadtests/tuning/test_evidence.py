@@ -8,7 +8,8 @@ from statistics import median
 
 import pytest
 
-from loadtests.tuning.evidence import RACE_ROUNDS, Gain, Race, gain, rank
+from loadtests.quantiles import Estimate
+from loadtests.tuning.evidence import RACE_ROUNDS, Race, interval, is_gain, rank, shown
 
 
 def raced(ratios: list[float]) -> Race:
@@ -47,7 +48,9 @@ def test_an_interval_holds_the_median() -> None:
     rng = random.Random(0)
     held = 0
     for _ in range(2000):
-        found = gain([1.2 * 1.05 ** (rng.gauss(0, 1) / max(1e-3, abs(rng.gauss(0, 1)))) for _ in range(12)])
+        found = interval(
+            [1.2 * 1.05 ** (rng.gauss(0, 1) / max(1e-3, abs(rng.gauss(0, 1)))) for _ in range(12)]
+        )
         assert found.low is not None
         assert found.high is not None
         held += found.low <= 1.2 <= found.high
@@ -56,11 +59,11 @@ def test_an_interval_holds_the_median() -> None:
 
 def test_a_gain_beyond_noise() -> None:
     """All of its interval is above 1; without one it is not known to be."""
-    assert gain([1.1] * 6) == Gain(ratio=1.1, low=1.1, high=1.1)
-    assert gain([1.1] * 6).is_beyond_noise
-    assert not gain([1.1] * 5).is_beyond_noise
-    assert not gain([1.1] * 5 + [1.0]).is_beyond_noise
+    assert interval([1.1] * 6) == Estimate(value=1.1, low=1.1, high=1.1)
+    assert is_gain(interval([1.1] * 6))
+    assert not is_gain(interval([1.1] * 5))
+    assert not is_gain(interval([1.1] * 5 + [1.0]))
     values = [0.9, 0.95, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09, 1.2]
-    found = gain(values[::-1])
-    assert (found.low, found.ratio, found.high) == (1.01, median(values), 1.08)
-    assert str(found) == "× 1.045 (1.010–1.080)"
+    found = interval(values[::-1])
+    assert (found.low, found.value, found.high) == (1.01, median(values), 1.08)
+    assert shown(found) == "× 1.045 (1.010–1.080)"

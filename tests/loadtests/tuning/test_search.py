@@ -98,7 +98,7 @@ async def test_gains_of_two_knobs_are_put_together() -> None:
     assert found.best == {"threads": 4, "attention": "off"}
     gain = found.confirmed(Objective.ALONE)
     assert gain is not None
-    assert gain.ratio == pytest.approx(1.3 * 1.25, rel=0.03)
+    assert gain.value == pytest.approx(1.3 * 1.25, rel=0.03)
     both = next(each for each in points(found) if each.setting == found.best)
     assert both.ratios[Objective.STREAMS] == pytest.approx(1.3 * 1.25, rel=0.05)
     assert both in front(points(found))
