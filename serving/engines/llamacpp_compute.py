@@ -1,11 +1,12 @@
-"""How a llama.cpp engine computes: batches, attention, layout and place of weights, waiting. What is absent it chooses.
+"""How a llama.cpp engine computes: batches, attention, layout and place of weights. What is absent it chooses.
 
 None of these says *what* is computed, but for `kv_cache_type`, which rounds. Yet sums in another order round elsewhere,
 so that a greedy answer may differ where two tokens are as good as equal. `tierwise bench engine --tune` measures them
 on a machine and writes down those that pay.
 
 Not here: priorities above normal, since Linux then schedules the engine before the gateway (SCHED_FIFO); pinning to
-cores, since two tiers would be pinned to the same; polling, since ggml leaves waiting to OpenMP, which is `waits`.
+cores, since two tiers would be pinned to the same; polling, since ggml leaves waiting to OpenMP, which is told by
+`llamacpp.PASSIVE_WAIT` to sleep.
 """
 
 from __future__ import annotations
@@ -16,12 +17,6 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from serving.engines.base import SettingsNode
-
-PASSIVE_WAIT: Final = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads that wait for one another sleep instead of spinning. ggml's threads meet some hundred times a token; where
-more threads are runnable than cores, spinning ones keep the core from the one that all wait for: with two engines busy
-on two cores that was 1 token/s against 30."""
-ACTIVE_WAIT: Final = {"OMP_WAIT_POLICY": "ACTIVE"}
 
 DEFAULT_BATCH_TOKENS: Final = 2048
 DEFAULT_UBATCH_TOKENS: Final = 512
@@ -43,8 +38,6 @@ class ComputeSettings(SettingsNode):
     """Weights interleaved for the CPU's widest instructions when they are loaded; true where absent."""
     load: Literal["mmap", "copy", "mlock"] | None = None
     """Weights mapped from the file, copied into memory, or copied and locked there (needs RLIMIT_MEMLOCK)."""
-    waits: Literal["sleep", "spin"] = "sleep"
-    """What threads do until the others are there. "spin" is only for an engine that has its cores to itself."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -62,11 +55,6 @@ class ComputeSettings(SettingsNode):
     def kv_bytes_per_element(self) -> float:
         """Of keys and values; q8_0 has one float16 scale for each 32."""
         return 34 / 32 if self.kv_cache_type == "q8_0" else 2.0
-
-    @property
-    def env(self) -> dict[str, str]:
-        """For the engine's process."""
-        return ACTIVE_WAIT if self.waits == "spin" else PASSIVE_WAIT
 
 
 def embedded_arguments(compute: ComputeSettings) -> list[str]:

@@ -3,8 +3,7 @@
 The rule, for what is left open:
 
 - *threads*, for prompts and for several streams at once: every core, for each engine. Threads that wait without
-  spinning (`llamacpp_compute.PASSIVE_WAIT`) lend their cores to the other tier's: alone a tier has the machine, two
-  share it.
+  spinning (`llamacpp.PASSIVE_WAIT`) lend their cores to the other tier's: alone a tier has the machine, two share it.
 - *threads_alone*, for one stream: the same, but one where the weights are under `SMALL_MODEL_BYTES`: there the threads
   would take longer to meet than to compute. A lone stream of the 135M model at Q4_0: 130 tokens/s, with two threads 88.
 - *context_tokens*: what the model was trained on, at most `MAX_CONTEXT_TOKENS`.

@@ -20,7 +20,6 @@ ALL = ComputeSettings(
     kv_cache_type="q8_0",
     repack=False,
     load="copy",
-    waits="spin",
 )
 PLAN = ["--model=m", "--alias=a", "--port=1", "--threads=2", "--threads-alone=1", "--slots=2", "--context-tokens=512",
         "--prompt-cache-mib=0", "--temperature=0", "--top-p=1", "--top-k=0", "--min-p=0"]  # fmt: skip
@@ -29,7 +28,6 @@ PLAN = ["--model=m", "--alias=a", "--port=1", "--threads=2", "--threads-alone=1"
 def test_what_is_left_out_is_not_said() -> None:
     """llama.cpp's own choice stands, whatever it will be in its next version."""
     assert embedded_arguments(ComputeSettings()) == binary_arguments(ComputeSettings(repack=True)) == []
-    assert ComputeSettings().env == {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def test_a_binary_is_told_by_its_own_flags() -> None:
@@ -38,7 +36,6 @@ def test_a_binary_is_told_by_its_own_flags() -> None:
         "--batch-size 256 --ubatch-size 64 --flash-attn on --cache-type-k q8_0 --cache-type-v q8_0 "
         "--load-mode none --no-repack"
     )
-    assert ALL.env == {"OMP_WAIT_POLICY": "ACTIVE"}
 
 
 def test_the_engine_inside_is_told_the_same() -> None:
