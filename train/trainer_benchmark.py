@@ -1,18 +1,28 @@
 """Steps of reinforcement against TRL's GRPOTrainer: same checkpoint, prompts, sizes and machine, in one run.
 
-Both sides sample the same number of answers to the same prompts at temperature 1, without top-k or top-p, take one
-gradient step of Dr. GRPO without a reference on all of them, and move the same layers. The reward is a number that
-differs from answer to answer, so that every group has a gradient and neither side may skip one. Each repetition times
-both, in turn, less its first step; ratios are taken within a repetition. TRL is imported when called, and not before.
+What is the same, or the comparison would say nothing:
+
+- the work: as many answers of as many tokens at most to the same prompts, token for token (checked), at temperature 1
+  without top-k or top-p; then one step of AdamW of Dr. GRPO on all of them, without a reference, on the same layers;
+- the numbers: single precision, on the CPU, with as many threads (checked); no gradient checkpointing, no dropout;
+- the reward: a number that differs from answer to answer, so that every group has a gradient and neither side may skip
+  one; it takes no time to speak of;
+- the clock: both are timed in each repetition, the first step of each left out; whose turn is first alternates, what
+  the other left in memory is gone before, and other answers are drawn in each repetition. Ratios are within one.
+
+What differs is what is compared: how answers are sampled, what is computed once, and how a gradient is taken. TRL
+computes a step's answers as one batch; ours are cut by `micro_batch_tokens`. TRL is imported when called, and not
+before.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,7 +32,7 @@ import torch
 
 from train.advantages import centred
 from train.batch import Credit, Group
-from train.codec import ChatCodec
+from train.codec import ChatCodec, CodecError
 from train.learner import Learner, LearnerConfig
 from train.losses import Objective
 from train.model.policy import LlamaPolicy
@@ -112,22 +122,39 @@ def reward_of(token_ids: Sequence[int]) -> float:
     return int.from_bytes(digest, "big") / 2**32
 
 
-def race(directory: Path, prompts: Sequence[str], load: Load) -> Race:
+def race(
+    directory: Path,
+    prompts: Sequence[str],
+    load: Load,
+    *,
+    on_pace: Callable[[str, int, Pace], None] = lambda *_: None,
+) -> Race:
     """Time both sides in turn.
 
     Args:
         directory: of a checkpoint in Hugging Face's form.
         prompts: users' messages, at least as many as a step takes; the first so many are used.
         load: what both do.
+        on_pace: told of a side's name, the repetition and its pace, as soon as it is known.
+
+    Raises:
+        ValueError: there are too few prompts.
+        CodecError: the two sides read them as other tokens.
     """
     if len(prompts) < load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts, and a step takes {load.num_prompts}")
     used = list(prompts[: load.num_prompts])
-    pairs = [(_ours(directory, used, load), _trl(directory, used, load)) for _ in range(load.num_repetitions)]
-    return Race(tuple(one for one, _ in pairs), tuple(other for _, other in pairs))
+    sides = {"tierwise": _ours, "trl": _trl}
+    paces: dict[str, list[Pace]] = {name: [] for name in sides}
+    for repetition in range(load.num_repetitions):
+        for name in list(sides) if repetition % 2 == 0 else reversed(sides):
+            gc.collect()  # a trainer is a cycle, with a model in it
+            paces[name].append(sides[name](directory, used, load, repetition))
+            on_pace(name, repetition, paces[name][-1])
+    return Race(tuple(paces["tierwise"]), tuple(paces["trl"]))
 
 
-def _ours(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
+def _ours(directory: Path, prompts: Sequence[str], load: Load, seed: int) -> Pace:
     model, codec = load_llama(directory), ChatCodec(directory)
     train_top_layers(model, load.num_layers)
     sampler = InProcessSampler(model, num_slots=load.num_prompts * load.num_answers)
@@ -147,7 +174,7 @@ def _ours(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
         requests = [
             SampleRequest(
                 codec.prompt([Message("user", prompt)]),
-                tuple(seed_of(0, step, place, each) for each in range(load.num_answers)),
+                tuple(seed_of(seed, step, place, each) for each in range(load.num_answers)),
             )
             for place, prompt in enumerate(prompts)
         ]
@@ -169,11 +196,12 @@ def _group(request: SampleRequest, rollouts: Sequence[Rollout]) -> Group:
     return Group("benchmark", request.token_ids, credits)
 
 
-def _trl(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
+def _trl(directory: Path, prompts: Sequence[str], load: Load, seed: int) -> Pace:
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
+    num_threads = torch.get_num_threads()
     lengths: list[int] = []
     times: list[tuple[float, float]] = []
 
@@ -207,7 +235,8 @@ def _trl(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
             temperature=1.0,
             top_p=1.0,
             top_k=0,
-            use_cpu=not torch.cuda.is_available(),
+            seed=seed,
+            use_cpu=True,  # as ours is
             bf16=False,
             gradient_checkpointing=False,
             report_to="none",
@@ -216,17 +245,36 @@ def _trl(directory: Path, prompts: Sequence[str], load: Load) -> Pace:
             disable_tqdm=True,
             shuffle_dataset=False,
         )
+        tokenizer = AutoTokenizer.from_pretrained(directory)
         rows = [{"prompt": [{"role": "user", "content": prompt}]} for prompt in prompts]
+        _check_same_tokens(directory, tokenizer, [row["prompt"] for row in rows])
         trainer = GRPOTrainer(
             model=model,
             reward_funcs=reward,
             args=config,
             train_dataset=Dataset.from_list(rows * (load.num_steps + 1)),
-            processing_class=AutoTokenizer.from_pretrained(directory),
+            processing_class=tokenizer,
             callbacks=[Clock()],
         )
         trainer.train()
+    assert torch.get_num_threads() == num_threads, "the library has changed how many threads compute"
     return _pace(load, sum(lengths), times[0], times[-1])
+
+
+def _check_same_tokens(
+    directory: Path, tokenizer: Any, conversations: Sequence[Sequence[dict[str, str]]]
+) -> None:
+    """Both sides are asked the same, as TRL renders it and as we do.
+
+    Raises:
+        CodecError: they are not.
+    """
+    codec = ChatCodec(directory)
+    for conversation in conversations:
+        theirs = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=True)
+        ours = codec.prompt([Message("user", conversation[0]["content"])])
+        if tuple(theirs["input_ids"]) != ours:
+            raise CodecError(f"{directory}: the sides read {conversation[0]['content']!r} as other tokens")
 
 
 def _now() -> tuple[float, float]:

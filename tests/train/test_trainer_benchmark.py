@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
-from train.trainer_benchmark import Load, Pace, Race, race, reward_of
+from train.codec import CodecError
+from train.trainer_benchmark import Load, Pace, Race, _check_same_tokens, race, reward_of
 
 
 def checkpoint(path: Path) -> Path:
@@ -34,14 +35,32 @@ def checkpoint(path: Path) -> Path:
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")
 def test_both_sides_do_the_same_work(tmp_path: Path) -> None:
-    """As many rollouts, about as many tokens, and a time for each."""
-    load = Load(num_prompts=2, num_answers=4, max_tokens=6, num_layers=2, num_steps=2, num_repetitions=1)
-    found = race(checkpoint(tmp_path), ["1+2=", "3+44=", "unused"], load)
-    (ours,), (trl,) = found.ours, found.trl
-    assert ours.num_rollouts == trl.num_rollouts == 16
-    assert 48 < ours.num_tokens <= 96
-    assert 48 < trl.num_tokens <= 96
-    assert min(ours.wall_s, trl.wall_s, ours.cpu_s, trl.cpu_s) > 0
+    """As many rollouts, about as many tokens, and a time for each; whose turn is first alternates, and each repetition
+    draws other answers."""
+    load = Load(num_prompts=2, num_answers=4, max_tokens=6, num_layers=2, num_steps=2, num_repetitions=2)
+    turns = []
+    found = race(
+        checkpoint(tmp_path),
+        ["1+2=", "3+44=", "unused"],
+        load,
+        on_pace=lambda side, repetition, _: turns.append((side, repetition)),
+    )
+    assert turns == [("tierwise", 0), ("trl", 0), ("trl", 1), ("tierwise", 1)]
+    for pace in (*found.ours, *found.trl):
+        assert pace.num_rollouts == 16
+        assert 48 < pace.num_tokens <= 96
+        assert min(pace.wall_s, pace.cpu_s) > 0
+
+
+def test_prompts_that_differ_are_refused(tmp_path: Path) -> None:
+    """Where TRL would be asked in other tokens than ours, nothing is compared."""
+    path = checkpoint(tmp_path)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(path)
+    said = [[{"role": "user", "content": "1+2="}]]
+    _check_same_tokens(path, tokenizer, said)
+    tokenizer.chat_template = "Q: " + tokenizer.chat_template
+    with pytest.raises(CodecError, match="other tokens"):
+        _check_same_tokens(path, tokenizer, said)
 
 
 def test_ratios_by_hand() -> None:

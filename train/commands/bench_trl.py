@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from train.commands.failures import reported
 from train.commands.options import add_race_options, new_parser
 
 ABOUT = """\
 Take the same steps of reinforcement with our trainer and with TRL's GRPOTrainer, in turn, and compare rollouts a second
-and trained tokens a second. Needs the extra `train-oracle`.
+and trained tokens a second. Both on the CPU, in single precision; `train/trainer_benchmark.py` says what is the same.
+Needs the extra `train-oracle`.
 """
 EXAMPLES = """\
 examples:
@@ -22,12 +24,14 @@ SEED = 3_000_017
 def main(argv: list[str]) -> int:
     """Run `tierwise train bench-trl argv…`. 0 done, 1 failed, 2 for wrong use."""
     args = parser().parse_args(argv)
+    return reported(lambda: _race(args))
+
+
+def _race(args: argparse.Namespace) -> int:
     import torch
 
-    from train.checkpoints.directory import CheckpointError
-    from train.domains.catalog import UnknownDomainError, get
-    from train.model.shape import UnsupportedModelError
-    from train.trainer_benchmark import Load, race
+    from train.domains.catalog import get
+    from train.trainer_benchmark import Load, Pace, race
 
     if args.threads:
         torch.set_num_threads(args.threads)
@@ -39,15 +43,17 @@ def main(argv: list[str]) -> int:
         num_steps=args.steps,
         num_repetitions=args.repetitions,
     )
+
+    def told(side: str, repetition: int, pace: Pace) -> None:
+        done = f"repetition {repetition + 1} of {load.num_repetitions}"
+        print(f"{done}: {side} {pace.tokens_per_cpu_s:.1f} tokens per CPU second", file=sys.stderr)
+
+    domain = get(args.domain)
+    prompts = [domain.item(SEED, index, 0).prompt for index in range(args.prompts)]
     try:
-        domain = get(args.domain)
-        prompts = [domain.item(SEED, index, 0).prompt for index in range(args.prompts)]
-        found = race(args.directory, prompts, load)
+        found = race(args.directory, prompts, load, on_pace=told)
     except ImportError as error:
         print(f"tierwise: {error}; install the extra: pip install 'tierwise[train-oracle]'", file=sys.stderr)
-        return 1
-    except (CheckpointError, UnknownDomainError, UnsupportedModelError) as error:
-        print(f"tierwise: {error}", file=sys.stderr)
         return 1
     print(f"{load}, {args.domain}, {torch.get_num_threads()} threads, float32")
     for name, paces in (("tierwise", found.ours), ("trl", found.trl)):
