@@ -18,10 +18,11 @@ from torch import Tensor
 
 from train.evaluate import held_out
 from train.parts import Parts
+from train.phase import Phase
 from train.recipe import Recipe, load_recipe
 from train.run_directory import RECIPE_NAME, RunDirectory, read_metrics
 from train.setback_scores import score_setbacks
-from train.trainer import Phase, Step, Trainer
+from train.trainer import Step, Trainer
 
 OpenParts = Callable[[Recipe], AbstractContextManager[Parts]]
 

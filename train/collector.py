@@ -13,6 +13,7 @@ from typing import Any
 
 from train import modes
 from train.advantages import DomainScale
+from train.answer_limits import AnswerLimits
 from train.batch import Group
 from train.credit import reinforced
 from train.curriculum import Curriculum, Draw
@@ -77,7 +78,7 @@ class Collector:
             temperatures=rl.exploration_temperatures,
             seed=recipe.seed,
         )
-        self._max_tokens = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
+        self._max_tokens = AnswerLimits(recipe, parts)
 
     def collect(self, number: int) -> Collected:
         """The step's rollouts, sampled from the weights as the sampler has them."""
@@ -121,14 +122,6 @@ class Collector:
         seed = seed_of(self._recipe.seed, "items")
         return [self._parts.domains[draw.domain].item(seed, draw.index, draw.level) for draw in draws]
 
-    def max_answer_tokens(self, item: Item) -> int:
-        """As the recipe says, or the item; where answers have modes, what work takes too."""
-        if said := self._max_tokens[item.domain]:
-            return said
-        if self._recipe.modes is None:
-            return item.max_answer_tokens
-        return modes.max_tokens(self._parts.codec, self._parts.domains[item.domain], item)
-
     def _seeds(self, *name: str | int) -> tuple[int, ...]:
         num = self._recipe.rl.rollouts_per_group
         return tuple(seed_of(self._recipe.seed, *name, each) for each in range(num))
@@ -158,7 +151,7 @@ class Collector:
             codec=self._parts.codec,
             sampling=self._sampling(temperature),
             limits=TurnLimits(max_tokens=self._recipe.rl.max_rollout_tokens),
-            max_tokens=self.max_answer_tokens,
+            max_tokens=self._max_tokens,
         )
 
     def _read(self, rollouts: Sequence[Sequence[Rollout]]) -> list[list[Episode]]:
@@ -179,7 +172,7 @@ class Collector:
             SampleRequest(
                 codec.prompt([Message("user", each.way.said(each.item.prompt))]),
                 each.seeds,
-                self.max_answer_tokens(each.item),
+                self._max_tokens(each.item),
             )
             for each in asked
         ]
@@ -257,7 +250,7 @@ class Collector:
         requests = [
             replace(
                 setback.request(self._parts.codec, self._seeds("second", number, place)),
-                max_tokens=self.max_answer_tokens(setback.item),
+                max_tokens=self._max_tokens(setback.item),
             )
             for place, setback in enumerate(setbacks)
         ]

@@ -13,10 +13,11 @@ from tests.train.test_trainer import Judge, small, timeless, train
 from train.checkpointing import load_latest
 from train.domains.catalog import get
 from train.parts import Parts
+from train.phase import Phase
 from train.policy import build_policy
 from train.recipe import Recipe
 from train.run_directory import RunDirectory, read_metrics
-from train.trainer import Phase, Trainer
+from train.trainer import Trainer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,7 +78,7 @@ def collect_and_stop(recipe: Recipe, path: Path, number: int) -> None:
             recipe,
             parts,
             run,
-            is_stopping=lambda: trainer.num_done[Phase.RL] == number and trainer._pending is not None,
+            is_stopping=lambda: trainer.num_done[Phase.RL] == number and trainer.is_pending,
         )
         assert not trainer.run(is_resumed=number > 1)
 

@@ -13,10 +13,11 @@ from train.checkpointing import load_latest
 from train.domains.base import Item, Verdict
 from train.domains.catalog import get
 from train.parts import Parts
+from train.phase import Phase
 from train.policy import build_policy
 from train.recipe import Recipe, load_recipe
 from train.run_directory import RunDirectory, RunError, read_answers, read_metrics
-from train.trainer import Phase, Trainer
+from train.trainer import Trainer
 from train.transcript import Transcript
 from train.verifiers.pool import Pool
 

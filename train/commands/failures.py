@@ -53,7 +53,7 @@ def _failures() -> Errors:
     from train.rollouts.rollout import MissingLogprobsError
     from train.run_directory import RunError
     from train.scheduler.queue_directory import QueueError
-    from train.trainer import TrainingError
+    from train.steps import TrainingError
 
     return (
         ApartError,

@@ -21,8 +21,8 @@ from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
 
 if TYPE_CHECKING:
     from train.parts import Parts
+    from train.phase import Phase
     from train.processes import Processes
-    from train.trainer import Phase
 
 ABOUT = {
     "run": "Run a recipe: evaluate, learn reference answers by heart, reinforce, and evaluate after each.",
@@ -78,9 +78,10 @@ def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
 
 def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, console: Console) -> int:
     from train.commands.run_progress import RunProgress
+    from train.phase import Phase
     from train.processes import joined
     from train.shared_run import SharedRun
-    from train.trainer import Phase, Trainer
+    from train.trainer import Trainer
 
     last = Phase.RL if verb == "sft" else Phase.DONE
     with (

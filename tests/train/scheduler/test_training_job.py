@@ -12,6 +12,7 @@ import torch
 from train.checkpointing import load_latest
 from train.domains.catalog import get
 from train.parts import Parts
+from train.phase import Phase
 from train.policy import build_policy
 from train.recipe import Recipe, load_recipe
 from train.run_directory import RunDirectory
@@ -19,7 +20,7 @@ from train.scheduler.job import Job
 from train.scheduler.queue_directory import Queue
 from train.scheduler.slot import Slot
 from train.scheduler.training import TrainingJob
-from train.trainer import Phase, Step, Trainer
+from train.trainer import Step, Trainer
 from train.verifiers.pool import Pool
 
 
