@@ -1,4 +1,4 @@
-"""What a student hears in each step: prompts, and to each one answer, of the reference, the teacher or itself.
+"""What a student hears in each step: prompts, and answers to each, of the reference, the teacher or itself.
 
 Every draw is a function of the run's seed, the phase and the step, but for what the rotation over domains owes, which a
 checkpoint keeps (`plain`): a run that was stopped hears the same again.
@@ -42,9 +42,9 @@ class Lesson:
     """A step's texts."""
 
     groups: tuple[Group, ...]
-    """By origin."""
+    """An answer each, called by its origin; in an order in which neighbours begin alike."""
     num_left_out: int
-    """Prompts that were too long, or whose domain has no other items than those that are held out."""
+    """Answers to prompts that were too long, or whose domain has no other items than those that are held out."""
 
 
 class Lessons:
@@ -86,18 +86,20 @@ class Lessons:
 
     def lesson(self, number: int) -> Lesson:
         """Of step `number`, the student speaking as its sampler has it."""
-        asked = self.prompts(number)
-        fitting = [prompt for prompt in asked if self._fits(prompt)]
+        num = self._settings.answers_per_item
         by_origin: dict[Origin, list[Prompt]] = defaultdict(list)
         coins = random.Random(seed_of(self._recipe.seed, self._phase, "origin", number))
-        for prompt in fitting:
-            by_origin[self._origin(prompt, coins.random(), coins.random())].append(prompt)
+        for prompt in filter(self._fits, self.prompts(number)):
+            for place in range(num):
+                origin = self._origin(prompt, coins.random(), coins.random())
+                by_origin[origin].append(prompt._replace(name=f"{prompt.name}/{place}"))
         groups = [
             by_heart(origin, text.prompt, text.answer)
             for origin in Origin
             for text in self._texts(origin, by_origin[origin], number)
         ]
-        return Lesson(tuple(groups), self._settings.items_per_step - len(groups))
+        groups.sort(key=lambda group: (group.prompt, group.credits[0].token_ids))
+        return Lesson(tuple(groups), num * self._settings.items_per_step - len(groups))
 
     def prompts(self, number: int) -> list[Prompt]:
         """What is asked in a step; the rotation over domains moves on by it."""

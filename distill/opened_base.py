@@ -70,14 +70,14 @@ def weights_sha256(model: Llama) -> str:
 
 
 def _names(source: str, store: Store, report: Report) -> tuple[str, str]:
-    """The version that a source means now, and its base; of what the registry does not have, the path."""
+    """The version that a source means now, and its base; of what is no artifact, the path, or the hub's name."""
     if source == PACKAGED:
         reference = str(packaged(store, report).reference)
         return reference, reference
     reference = parse(source)
     if isinstance(reference, PathReference):
-        path = str(reference.path.absolute())
-        return path, path
+        named = str(reference.path.absolute()) if reference.path.exists() else source
+        return named, named
     return str(store.load(reference).reference), str(gguf_base(source, store, report).reference)
 
 

@@ -91,6 +91,9 @@ class PhaseSettings(SettingsNode):
 
     num_steps: int = Field(100, ge=0)
     items_per_step: int = Field(32, ge=1)
+    """Prompts."""
+    answers_per_item: int = Field(1, ge=1)
+    """Each by a lot of its own as to whose it is; a prompt is computed once for all of them."""
     student_share: Share = 0.0
     """λ of arXiv:2306.13649: so many answers are the student's own, drawn at temperature 1 as it is then."""
     reference_share: Share = 0.5

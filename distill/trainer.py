@@ -155,7 +155,8 @@ class StudentTrainer:
         self._run.record(phase, self._num_done[phase], metrics)
         self._on_step(Step(phase, self._num_done[phase], self._settings.num_steps, metrics))
         num_done, every = sum(self._num_done.values()), self._recipe.evaluation.every_steps
-        if every and num_done % every == 0:
+        is_last = number + 1 == self._settings.num_steps  # evaluated at the border
+        if every and num_done % every == 0 and not is_last:
             self._evaluate("during", self._evaluator())
         if num_done % self._recipe.checkpoint_every_steps == 0:
             self.save()
