@@ -12,6 +12,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "distill.commands.student",
         "make a student: cut, taught by its teacher, then on its own answers",
     ),
+    "quantize": ("distill.commands.quantize", "write a model in fewer bits, and say what each type costs"),
     "draft": ("distill.commands.draft", "train a draft head, or measure how often a draft is taken"),
     "cost-model": ("distill.commands.cost_model", "say whether a draft pays on this machine"),
     "evaluate": ("distill.commands.evaluate", "say what a candidate keeps of the full model"),

@@ -14,8 +14,8 @@ def new_parser(verb: str, about: str, examples: str) -> argparse.ArgumentParser:
     return options.new_parser(verb, about, examples, under="distill")
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Add the model, what it is measured or trained on, and where the result goes."""
+def add_text_options(parser: argparse.ArgumentParser, *, has_gguf: bool = True) -> None:
+    """Add the model, what it is measured or trained on, and where the result goes; --gguf where there is a choice."""
     parser.add_argument("model", help="`smollm2`, a checkpoint's directory, or an artifact of the registry")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="must not exist, or be empty")
     parser.add_argument("--domains", default="", metavar="A,B", help="whose reference answers are read")
@@ -26,5 +26,6 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-answer-tokens", type=int, default=48, help="of its own answers (default 48)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="torch's own choice where absent")
-    parser.add_argument("--gguf", action="store_true", help="write one GGUF file too, for llama.cpp")
+    if has_gguf:
+        parser.add_argument("--gguf", action="store_true", help="write one GGUF file too, for llama.cpp")
     add_home_option(parser)
