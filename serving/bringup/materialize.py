@@ -80,7 +80,7 @@ def materialize(
     base = base_of(store, policy)
     source = open_model(base.weights)
     delta = open_delta(policy.manifest.format, policy.directory, heads=_heads(source))
-    description = _describe(policy.manifest, base.manifest, quantization, chat_template)
+    description = describe_materialized(policy.manifest, base.manifest, quantization, chat_template)
     label = f"making {policy.reference} in {quantization}"
     with store.stage() as staged:
         with report.track(label, len(source.reader.tensors), "tensors") as done:
@@ -105,7 +105,7 @@ def find_materialized(
     if not store.directory(parent.reference).is_dir():
         return None
     base = store.load(parent.reference, verify=False).manifest
-    wanted = _describe(policy, base, quantization, chat_template)
+    wanted = describe_materialized(policy, base, quantization, chat_template)
     for reference in store.references():
         if reference.name == wanted.name:
             try:
@@ -115,6 +115,35 @@ def find_materialized(
             if manifest.recipe == wanted.recipe:
                 return reference
     return None
+
+
+def describe_materialized(
+    policy: Manifest, base: Manifest, quantization: str, chat_template: str | None
+) -> Description:
+    """What is said of the whole model that is made of a policy; its recipe is how it is found again."""
+    return Description(
+        kind=policy.kind,
+        name=f"{policy.name}-{quantization.lower()}",
+        parents=(
+            Parent(name=policy.name, version=policy.version, role=MATERIALISED_FROM),
+            Parent(name=base.name, version=base.version, role=BASE_ROLE),
+        ),
+        recipe={
+            "step": "materialize",
+            "policy_sha256": policy.content_sha256,
+            BASE_SHA256: base.files[0].sha256,
+            "quantization": quantization,
+            "kept_at_q8_0": [*sorted(KEPT_AT_Q8_0)],
+            "chat_template_sha256": hashlib.sha256(chat_template.encode()).hexdigest()
+            if chat_template
+            else None,
+        },
+        data_sha256=policy.data_sha256,
+        tokenizer_sha256=base.tokenizer_sha256,
+        licence=policy.licence,
+        format="gguf",
+        quantization=quantization,
+    )
 
 
 def base_of(store: Store, policy: Artifact) -> Artifact:
@@ -154,30 +183,6 @@ def open_delta(kind: str, directory: Path, *, heads: tuple[int, int] | None) -> 
             f"{directory} holds adapters; these are merged into models of the Llama family alone"
         )
     return LoraDelta(directory, num_heads=heads[0], num_kv_heads=heads[1])
-
-
-def _describe(policy: Manifest, base: Manifest, quantization: str, template: str | None) -> Description:
-    return Description(
-        kind=policy.kind,
-        name=f"{policy.name}-{quantization.lower()}",
-        parents=(
-            Parent(name=policy.name, version=policy.version, role=MATERIALISED_FROM),
-            Parent(name=base.name, version=base.version, role=BASE_ROLE),
-        ),
-        recipe={
-            "step": "materialize",
-            "policy_sha256": policy.content_sha256,
-            BASE_SHA256: base.files[0].sha256,
-            "quantization": quantization,
-            "kept_at_q8_0": [*sorted(KEPT_AT_Q8_0)],
-            "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest() if template else None,
-        },
-        data_sha256=policy.data_sha256,
-        tokenizer_sha256=base.tokenizer_sha256,
-        licence=policy.licence,
-        format="gguf",
-        quantization=quantization,
-    )
 
 
 def _parent_of(policy: Manifest) -> Parent:

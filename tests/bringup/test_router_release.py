@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from router.artifact import from_bytes
+from serving.bringup.materialize import describe_materialized
 from serving.bringup.packaged import CHAT_TEMPLATE, SMOLLM2
-from serving.bringup.released import TIERS, describe_tier
+from serving.bringup.policy_release import released_policy
+from serving.bringup.released import TIERS
 from serving.bringup.router_release import FITTED_ON, RELEASED_FILE, release_router
 from serving.registry.manifest import Description, Parent, digest
 from serving.registry.reference import ArtifactReference
@@ -26,11 +28,18 @@ def publish_tiers(store: Store, place: Path, chat_template: str) -> dict[str, Ar
     source = place / "model.gguf"
     source.write_text("weights")
     base = store.publish(source, Description(kind="base", name="base", licence="MIT", format="gguf")).manifest
-    return {
-        tier.alias.name: store.publish(
-            source, describe_tier(tier, SMOLLM2, base, chat_template=chat_template)
-        ).reference
+    packaged = base.files[0].model_copy(update={"sha256": SMOLLM2.gguf_sha256})
+    base = base.model_copy(update={"files": (packaged,)})
+    policy = released_policy(SMOLLM2)
+    assert policy is not None
+    described = {
+        tier.alias.name: describe_materialized(policy.manifest, base, tier.quantization, chat_template)
         for tier in TIERS
+    }
+    return {
+        # the policy itself is not in this registry
+        arm: store.publish(source, each.model_copy(update={"parents": ()})).reference
+        for arm, each in described.items()
     }
 
 
