@@ -16,7 +16,6 @@ from distill.gate import EngineName
 from distill.load_test import Load, Trial, try_out
 from distill.subject import Server, Subject, opened, path_of, weights_sha256
 from distill.vllm_trial import VllmTrial
-from serving.bringup.materialize import DELTA_FORMATS, engine_model
 from serving.bringup.progress import Report
 from serving.engines.base import Engine
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
@@ -161,8 +160,6 @@ def engine_file(subject: Subject, scratch: Path, store: Store, report: Report, *
         artifact = packaged(store, report) if subject.name == PACKAGED else store.load(subject.name)
         if is_gguf(artifact):
             return artifact.weights
-        if artifact.manifest.format in DELTA_FORMATS:
-            return engine_model(store, subject.name, report, quantization=quantization)
     elif path.is_file():
         return path
     scratch.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,8 @@
     ./model.gguf              a GGUF file: the numbers that its weights stand for, computed in single precision
     name:version, name@label  an artifact of the registry; `smollm2` is the packaged base
 
-With a server its answers are taken, and of what is named there are the tokenizer and the chat template alone. Files are
-read where they are: no artifact is made of them.
+With a server its answers are taken, and of what is named there are the tokenizer and the chat template alone. Whatever
+has to be made of it goes when it is left: no artifact is made.
 """
 
 from __future__ import annotations
@@ -19,16 +19,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from serving.bringup.materialize import DELTA_FORMATS, base_of, open_delta
+from serving.bringup.packaged import chat_template_of
 from serving.bringup.progress import Report
 from serving.engines.base import Endpoint
 from serving.registry.artifact import Artifact
 from serving.registry.manifest import digest
 from serving.registry.reference import PathReference, parse
 from serving.registry.store import Store
-from train.base import PACKAGED, locate, packaged
-from train.checkpoints.directory import CONFIG, CheckpointError, read_config, weight_files
+from train.base import PACKAGED, is_gguf, other_form, packaged
+from train.checkpoints.directory import (
+    CHAT_TEMPLATE,
+    CONFIG,
+    CheckpointError,
+    read_config,
+    weight_files,
+)
 from train.checkpoints.from_gguf import convert_from_gguf
 from train.checkpoints.gguf_file import GgufFile
+from train.checkpoints.gguf_shape import read_shape
+from train.checkpoints.policy_file import PolicyFile
 from train.model.llama import Llama
 from train.model.weights import load_llama
 from train.rollouts.engine import EngineSampler
@@ -122,13 +132,33 @@ def weights_sha256(name: str, store: Store, report: Report) -> str:
 def _directory(name: str, scratch: Path, store: Store, report: Report) -> Path:
     path = path_of(name)
     if path is None:
-        return locate(name, store, report)
+        return _of_artifact(packaged(store, report) if name == PACKAGED else store.load(name), scratch, store)
     if path.is_file():
         convert_from_gguf(GgufFile(path), scratch)
         return scratch
     if not (path / CONFIG).exists():
         raise CheckpointError(f"{path} is neither a checkpoint nor a GGUF file; correct the path")
     return path
+
+
+def _of_artifact(artifact: Artifact, scratch: Path, store: Store) -> Path:
+    """Its directory, or that of the form of it which the registry has, or else one made for as long as it is used."""
+    is_delta = artifact.manifest.format in DELTA_FORMATS
+    if not is_delta and not is_gguf(artifact):
+        return artifact.directory
+    if (found := other_form(artifact, "safetensors", store)) is not None:
+        return found.directory
+    base = base_of(store, artifact) if is_delta else artifact
+    file = GgufFile(base.weights)
+    if is_delta:
+        shape = read_shape(file)
+        heads = (shape.num_heads, shape.num_kv_heads)
+        file = PolicyFile(base.weights, open_delta(artifact.manifest.format, artifact.directory, heads=heads))
+    convert_from_gguf(file, scratch)
+    template = chat_template_of(base.manifest.files[0].sha256)
+    if template is not None:  # tiers of this base are served with it
+        (scratch / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
+    return scratch
 
 
 def _listed(artifact: Artifact) -> dict[str, str]:
