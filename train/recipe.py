@@ -81,6 +81,8 @@ class ReplaySettings(SettingsNode):
     share: Share = 0.1
     """Of a step's prompts: so many are heard beside them, in both phases."""
     num_prompts: int = Field(256, ge=1, le=492)
+    num_questions: int = Field(0, ge=0, le=260)
+    """Beside them, with short answers, whose tokens count as an answer's."""
     max_answer_tokens: int = Field(48, ge=1)
     token_weight: float = Field(0.25, gt=0)
     """Of each of its tokens in learning by heart, where a token of an answer is 1: its answers are longer."""

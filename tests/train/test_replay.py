@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from train.recipe import ReplaySettings
-from train.replay import PROMPTS, Replay
+from train.replay import PROMPTS, QUESTION_TOKENS, QUESTIONS, Replay
 from train.rollouts.rollout import SampleRequest, Sampling, Span, StopReason
 from train.transcript import Message
 
@@ -44,8 +44,25 @@ def replay(seed: int, base: Base, **settings: Any) -> Replay:
 
 
 def test_prompts_are_different_and_of_no_domain() -> None:
-    """No prompt stands twice, and the setting's bound is their number."""
+    """No prompt stands twice, and the settings' bounds are their numbers."""
     assert len(set(PROMPTS)) == len(PROMPTS) == 492
+    assert len(set(QUESTIONS)) == len(QUESTIONS) == 260
+    assert not set(PROMPTS) & set(QUESTIONS)
+
+
+def test_questions_are_heard_beside_the_prompts_with_short_answers() -> None:
+    """Without them everything is drawn as it was; theirs are no longer than a short answer, and count in full."""
+    plain, base = Base(), Base()
+    replay(1, plain)
+    made = replay(1, base, num_questions=10, share=1.0)
+    assert base.asked[:20] == plain.asked
+    assert set(base.asked[20:]) <= set(QUESTIONS)
+    groups = made.groups("sft", 0, 30)
+    assert len(groups) == 30
+    asked = {bytes(group.prompt).decode(): group for group in groups}
+    for question in base.asked[20:]:
+        [credit] = asked[question].credits
+        assert len(credit.token_ids) == QUESTION_TOKENS
 
 
 def test_the_base_is_asked_once_whatever_is_heard() -> None:
