@@ -31,6 +31,7 @@ ALL_BUT_ONE = 29
 class Engine(BaseHTTPRequestHandler):
     """A server of `tiny_llama`, in vLLM's form or in llama.cpp's."""
 
+    model: Any
     form: str
     asked: list[dict[str, Any]]
 
@@ -42,7 +43,7 @@ class Engine(BaseHTTPRequestHandler):
         self.asked.append(body)
         token_ids = body["prompt"]
         with torch.no_grad():
-            logits = reference_llama(tiny_llama(SHAPE, dtype=torch.float32))(torch.tensor([token_ids])).logits
+            logits = self.model(torch.tensor([token_ids])).logits
         told = [place.log_softmax(-1).topk(body["logprobs"]) for place in logits[0]]
         if self.form == "vllm":
             pairs_of = zip(told[:-1], token_ids[1:], strict=True)
@@ -72,7 +73,7 @@ class Engine(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    Engine.asked = []
+    Engine.asked, Engine.model = [], reference_llama(tiny_llama(SHAPE, dtype=torch.float32))
     server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

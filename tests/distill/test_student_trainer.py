@@ -131,12 +131,12 @@ def _apart(student: Llama) -> float:
 
 
 def test_distilling_brings_nearer(tmp_path: Path) -> None:
-    """On texts that it never heard, a student is half as far from its teacher as when it was cut, or less."""
+    """On texts that it never heard, a student is nearer to its teacher than when it was cut, by a tenth at least."""
     recipe = tiny_recipe(kd__num_steps=40, kd__items_per_step=16, kd__learning_rate=1e-2, gkd__num_steps=0)
     cut = workshop().parts((0, 1, 3)).student
     student = _trained(recipe, tmp_path / "run")
     assert student is not None
-    assert _apart(student) < _apart(cut) / 2
+    assert _apart(student) < 0.9 * _apart(cut)
 
 
 def test_gradients_that_are_not_finite_end_a_run(tmp_path: Path) -> None:
