@@ -41,7 +41,8 @@ class Trainer:
         recipe: what to do.
         parts: with what.
         run: where it is kept.
-        on_step: told of every step.
+        on_step: told of every step and of what an evaluation found.
+        on_evaluation: told that one begins, which may take longer than a hundred steps: when, and of how many items.
         is_stopping: asked at every border: between steps, and between a step's rollouts and what is learned from them;
             once true, the run is saved, rollouts that wait included, and `run` returns.
     """
@@ -53,12 +54,14 @@ class Trainer:
         run: Run,
         *,
         on_step: Callable[[Step], None] = lambda _: None,
+        on_evaluation: Callable[[str, int], None] = lambda *_: None,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._recipe = recipe
         self._parts = parts
         self._run = run
         self._on_step = on_step
+        self._on_evaluation = on_evaluation
         self._is_stopping = is_stopping
         self._steps = Steps(recipe, parts, is_stopping)
         self._held_out = HeldOut(recipe, parts)
@@ -118,6 +121,7 @@ class Trainer:
 
     def _evaluate(self, when: str) -> None:
         number = sum(self.num_done.values())
+        self._on_evaluation(when, self._held_out.num_items)
         found, shown = self._held_out.measure(self._steps.policy_version)
         metrics = {"when": when, "phase_steps": self.num_done.get(self.phase, 0), **found}
         self._run.keep_answers({"when": when, "step": number, "answers": shown})

@@ -58,7 +58,8 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
     recipe = read_recipe(Path(args.policy)) if is_run else _recipe(args)
     if args.url is not None:
         return _served(args, recipe, home)
-    with assemble(recipe, home, Console(stderr=True)) as parts:
+    console = Console(stderr=True)
+    with assemble(recipe, home, console) as parts:
         if is_run:
             load_weights(Path(args.policy), parts.model)
         items = {
@@ -67,15 +68,16 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
             if not args.domains or domain.name in args.domains
         }
         own = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
-        return evaluate(
-            items,
-            domains=parts.domains,
-            sampler=parts.evaluator(parts.sampler.policy_version + is_run),
-            codec=parts.codec,
-            pool=parts.pool,
-            max_tokens=lambda item: own[item.domain] or item.max_answer_tokens,
-            num_samples=args.samples,
-        )
+        with console.status(f"{sum(map(len, items.values()))} items of {len(items)} domains"):
+            return evaluate(
+                items,
+                domains=parts.domains,
+                sampler=parts.evaluator(parts.sampler.policy_version + is_run),
+                codec=parts.codec,
+                pool=parts.pool,
+                max_tokens=lambda item: own[item.domain] or item.max_answer_tokens,
+                num_samples=args.samples,
+            )
 
 
 def _served(args: argparse.Namespace, recipe: Recipe, home: Path) -> Evaluation:
@@ -87,7 +89,8 @@ def _served(args: argparse.Namespace, recipe: Recipe, home: Path) -> Evaluation:
 
     if isinstance(recipe.base, ScratchSettings):
         raise RecipeError("a policy of characters has no tokenizer that a server could have; leave --url out")
-    directory = locate(recipe.base.source, Store(home / "registry"), ConsoleReport(Console(stderr=True)))
+    console = Console(stderr=True)
+    directory = locate(recipe.base.source, Store(home / "registry"), ConsoleReport(console))
     levels = {
         domain.name: args.levels or domain.levels
         for domain in recipe.domains
@@ -96,7 +99,8 @@ def _served(args: argparse.Namespace, recipe: Recipe, home: Path) -> Evaluation:
     key = args.api_key_file.read_text(encoding="utf-8").strip() if args.api_key_file else None
     endpoint = Endpoint(url=args.url.rstrip("/"), api_key=key, keeps_connections=False)
     asked = Asked(levels=levels, num_items=args.items, num_samples=args.samples)
-    return evaluate_served(endpoint, args.model, directory, asked)
+    with console.status(f"{args.items} items of each of {len(levels)} domains"):
+        return evaluate_served(endpoint, args.model, directory, asked)
 
 
 def _recipe(args: argparse.Namespace) -> Recipe:

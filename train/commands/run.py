@@ -96,6 +96,7 @@ def _run(verb: str, args: argparse.Namespace, recipe: Recipe, home: Path, consol
             parts,
             directory,
             on_step=progress.step,
+            on_evaluation=progress.evaluating,
             is_stopping=lambda: processes.is_any(bool(told)) or trainer.phase is last,
         )
         is_done = trainer.run(is_resumed=args.resume)
@@ -129,7 +130,9 @@ def _dry_run(recipe: Recipe, home: Path, console: Console) -> int:
     from train.commands.estimate import estimate, show_estimate
 
     with assemble(recipe, home, console) as parts:
-        show_estimate(recipe, estimate(recipe, parts), Console())
+        with console.status("one step of each phase"):
+            found = estimate(recipe, parts)
+        show_estimate(recipe, found, Console())
     return 0
 
 

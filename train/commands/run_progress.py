@@ -32,6 +32,7 @@ class RunProgress:
             disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._evaluation: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._bars.__enter__()
@@ -42,9 +43,20 @@ class RunProgress:
     ) -> None:
         self._bars.__exit__(kind, error, trace)
 
+    def evaluating(self, when: str, num_items: int) -> None:
+        """Show that an evaluation is under way, whose end cannot be foretold."""
+        label = f"evaluating {when.replace('_', ' ')}: {num_items} items"
+        if self._console.is_terminal:
+            self._evaluation = self._bars.add_task(label, total=None, seen="")
+        else:
+            self._console.print(label)
+
     def step(self, step: Step) -> None:
-        """Show a step, or an evaluation."""
+        """Show a step, or what an evaluation found."""
         if "evaluation" in step.metrics:
+            if self._evaluation is not None:
+                self._bars.remove_task(self._evaluation)
+                self._evaluation = None
             for table in evaluation_tables(step.metrics):
                 self._bars.console.print(table)
             return
