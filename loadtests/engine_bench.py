@@ -36,7 +36,16 @@ from loadtests.tuning.servers import (
     tier_config,
     vllm_argv,
 )
-from loadtests.tuning.space import Knob, Setting, allowed, llamacpp_space, vllm_cpu_space, vllm_gpu_space
+from loadtests.tuning.space import (
+    VLLM_CPU_KV_GIB,
+    VLLM_CPU_KV_SPACE,
+    Knob,
+    Setting,
+    allowed,
+    llamacpp_space,
+    vllm_cpu_space,
+    vllm_gpu_space,
+)
 from loadtests.tuning.weights import weights_bytes, weights_sha256
 
 LLAMACPP_START_S: Final = 5.0
@@ -190,7 +199,8 @@ def _write(bench: Bench, args: argparse.Namespace, search: Search) -> None:
     if args.engine == "vllm":
         engine = {"type": "external", "urls": [f"http://127.0.0.1:{VLLM_PORT}"], "model": "tuned"}
         tier = {"engine": engine, "price": {"input": 1.0, "output": 4.0}}
-        command = vllm_argv(args.python, args.model, setting, port=VLLM_PORT)
+        memory: Setting = {VLLM_CPU_KV_SPACE: VLLM_CPU_KV_GIB} if args.device == "cpu" else {}
+        command = vllm_argv(args.python, args.model, {**memory, **setting}, port=VLLM_PORT)
         text = toml(found, subject, {"tiers": {args.tier: tier}}, command=command)
     else:
         text = toml(found, subject, tier_config(args.tier, args.model, setting))

@@ -24,6 +24,8 @@ RUN_ELSEWHERE = {
     "tierwise bench disconnects": ".ci/run",
     "tierwise bench budget": "tests/loadtests/test_budget_bench.py",
     "tierwise bench start": ".ci/run",
+    "tierwise bench engine ./checkpoint --engine vllm": "tests/loadtests/test_engine_bench_vllm.py",
+    "tierwise bench engine": "tests/loadtests/test_engine_bench.py",
     "tierwise train eval ./checkpoint --url": "tests/train/test_served.py",
     "tierwise train base": "tests/train/test_base.py",
     "tierwise train publish": "tests/train/test_publish.py",

@@ -26,7 +26,7 @@ from loadtests.fetch import FetchError, fetch
 from loadtests.gateway_process import free_port
 from loadtests.tuning.load import ServedEngine
 from loadtests.tuning.search import EngineDown
-from loadtests.tuning.space import Defaults, Setting, Value
+from loadtests.tuning.space import VLLM_CPU_KV_GIB, VLLM_CPU_KV_SPACE, Defaults, Setting, Value
 
 TIER: Final = "tuned"
 CONTEXT_TOKENS: Final = 2048
@@ -35,7 +35,6 @@ LLAMACPP_START_S: Final = 300.0
 VLLM_START_S: Final = 1200.0
 POLL_S: Final = 0.05
 VLLM_MODULE: Final = "vllm.entrypoints.openai.api_server"
-VLLM_CPU_KV_GIB: Final = 4
 VLLM_GPU_SHARE: Final = 0.45
 """Of a GPU's memory: two servers are up at a time."""
 _READY: Final = re.compile(
@@ -144,7 +143,7 @@ class VllmServers:
         if self._is_gpu:
             measured["gpu-memory-utilization"] = str(VLLM_GPU_SHARE)
         else:
-            measured["VLLM_CPU_KVCACHE_SPACE"] = VLLM_CPU_KV_GIB
+            measured[VLLM_CPU_KV_SPACE] = VLLM_CPU_KV_GIB
         argv = vllm_argv(self._python, self._model, {**measured, **self._fixed, **setting}, port=port)
         log = self._directory / f"{next(self._numbers):04}.log"
         url = f"http://127.0.0.1:{port}"

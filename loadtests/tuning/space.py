@@ -14,6 +14,11 @@ from typing import Final
 Value = bool | int | str
 Setting = Mapping[str, Value]
 """Knob → value; what is absent is as the engine has it."""
+NUM_SLOTS: Final = 16
+"""As many as streams are measured: more could not be seen."""
+VLLM_CPU_KV_SPACE: Final = "VLLM_CPU_KVCACHE_SPACE"
+VLLM_CPU_KV_GIB: Final = 4
+"""What a vLLM on CPUs is given where nothing else is said, so that two servers have room beside each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +63,6 @@ def llamacpp_space(defaults: Defaults) -> tuple[Knob, ...]:
     )
 
 
-NUM_SLOTS: Final = 16
-"""As many as streams are measured: more could not be seen."""
-
-
 def vllm_cpu_space() -> tuple[Knob, ...]:
     """vLLM's server on CPUs; `python -m vllm.entrypoints.openai.api_server --help` tells what each does."""
     return (
@@ -69,7 +70,7 @@ def vllm_cpu_space() -> tuple[Knob, ...]:
         Knob(name="compilation-config", default="", values=("", '{"mode": 0}', '{"mode": 1}', '{"mode": 2}')),
         Knob(name="VLLM_CPU_OMP_THREADS_BIND", default="auto", values=("auto", "nobind")),
         *_VLLM_SCHEDULING,
-        Knob(name="VLLM_CPU_KVCACHE_SPACE", default=0, values=(1, 4, 8)),
+        Knob(name=VLLM_CPU_KV_SPACE, default=VLLM_CPU_KV_GIB, values=(1, VLLM_CPU_KV_GIB, 8)),
     )
 
 
@@ -94,11 +95,11 @@ def vllm_gpu_space() -> tuple[Knob, ...]:
 
 
 _VLLM_SCHEDULING: Final = (
-    Knob(name="max-num-seqs", default=0, values=(16, 64, 256)),
-    Knob(name="max-num-batched-tokens", default=0, values=(512, 2048, 8192)),
+    Knob(name="max-num-seqs", default="", values=(16, 64, 256)),
+    Knob(name="max-num-batched-tokens", default="", values=(512, 2048, 8192)),
     Knob(name="enable-prefix-caching", default=True, values=(True, False)),
 )
-"""Zero stands for what vLLM chooses by device and model."""
+"""An empty default stands for what vLLM chooses by device and model."""
 
 
 def allowed(
