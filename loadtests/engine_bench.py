@@ -28,7 +28,7 @@ from loadtests.tuning.estimate import climb_s, confirm_s
 from loadtests.tuning.evidence import interval
 from loadtests.tuning.figures import Figures, Objective
 from loadtests.tuning.report import Subject, as_json, render, toml
-from loadtests.tuning.search import EngineDown, OpenEngine, Search
+from loadtests.tuning.search import EngineDown, OpenEngine, ReferenceDown, Search
 from loadtests.tuning.servers import (
     LlamaCppServers,
     VllmServers,
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
             return _tune(bench, args) if args.tune else _measure(bench, args)
         except ValueError as error:
             return _refuse(str(error))
-        except EngineDown as error:
+        except (EngineDown, ReferenceDown) as error:
             print(f"tierwise bench engine: {error}", file=sys.stderr)
             return 1
 
@@ -176,7 +176,7 @@ def _tune(bench: Bench, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _write(bench, args, search)
         return 130
-    except EngineDown:
+    except (EngineDown, ReferenceDown):
         if search.findings.trials:
             _write(bench, args, search)
         raise

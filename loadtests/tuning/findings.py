@@ -47,6 +47,7 @@ class Outcome(StrEnum):
     CONFIRMED = "confirmed"
     NO_TIME = "the time did not suffice to try anything: the default stays"
     NOTHING_FOUND = "nothing was beyond noise: the default stays"
+    OTHER_ANSWERS = "what looked better gave other greedy answers on a fresh server: the default stays"
     NOT_CONFIRMED = "what looked better was not so on fresh servers: the default stays"
 
 
@@ -63,7 +64,7 @@ class Findings:
     is_cut_short: bool = False
     """Time was up before every candidate had its turn."""
     keeps_answers: bool = True
-    """Whether `best` answers greedily as the default does."""
+    """Whether what was confirmed, or is best so far, answers greedily as the default does."""
     default_figures: list[Figures] = field(default_factory=list)
 
     def confirmed(self, objective: Objective) -> Estimate | None:

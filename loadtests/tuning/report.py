@@ -101,9 +101,8 @@ def render(findings: Findings, subject: Subject) -> Group:
         cells = [f"{found[each]:.3f}" if found else "–" for each in Objective]
         star = " *" if trial.setting in in_front else ""
         table.add_row(words(trial.setting) + star, *cells, str(len(trial.rounds)), _verdict(trial))
-    lines = [Text(subject.machine, style="dim"), table, Text(f"{words(findings.best)}: {findings.outcome}")]
-    lines += [Text(line) for line in _evidence(findings, subject)]
-    return Group(*lines)
+    said = [f"{words(findings.best)}: {findings.outcome}", *_evidence(findings, subject)]
+    return Group(Text(subject.machine, style="dim"), table, *(Text(line) for line in said))
 
 
 def _verdict(trial: Trial) -> str:

@@ -32,6 +32,10 @@ class EngineDown(Exception):  # noqa: N818  an outcome of a trial
     """A server did not start, ended, or did not answer; the message says why."""
 
 
+class ReferenceDown(Exception):  # noqa: N818  ends a search
+    """The server that candidates are measured against was lost: nothing more can be said of them."""
+
+
 class Engine(Protocol):
     """A server that runs."""
 
@@ -102,7 +106,7 @@ class Search:
         """Search.
 
         Raises:
-            EngineDown: the default does not run.
+            EngineDown, ReferenceDown: the default does not run, or what is measured against no longer does.
         """
         await self._look_at_default()
         try:
@@ -131,7 +135,7 @@ class Search:
         turns = [(knob, value) for knob in self._space for value in knob.values]
         try:
             best = await held.enter_async_context(self._open({}))
-            tried = [{}]
+            tried: list[Setting] = [{}]
             for _ in range(MAX_PASSES):
                 before = dict(self.findings.best)
                 for knob, value in turns:
@@ -183,7 +187,7 @@ class Search:
 
     async def _weed(self) -> None:
         """Drop what the others do as well without."""
-        for name in [*self.findings.best][::-1] if len(self.findings.best) > 1 else []:
+        for name in reversed(tuple(self.findings.best)):
             rest = {other: value for other, value in self.findings.best.items() if other != name}
             if not rest:
                 return
@@ -191,9 +195,8 @@ class Search:
             while not race.is_over:
                 self._keep_time()
                 race.add((await self._fresh_round(rest, self.findings.best)).ratio(self._objective))
-            self._tell(
-                f"{words({name: self.findings.best[name]})} {'stays' if race.is_won else 'only rode along'}"
-            )
+            knob = words({name: self.findings.best[name]})
+            self._tell(f"{knob} {'stays' if race.is_won else 'only rode along'}")
             if race.is_lost:
                 self.findings.best = rest
 
@@ -203,6 +206,11 @@ class Search:
             found.outcome = Outcome.NOTHING_FOUND if found.trials else Outcome.NO_TIME
             return
         self._tell(f"confirming {words(found.best)} on fresh servers")
+        async with self._open(found.best) as tuned:  # without what was weeded, perhaps never tried before
+            found.keeps_answers = await tuned.greedy_answers() == self._answers
+        if not found.keeps_answers and not self._allows_lossy:
+            found.outcome, found.best = Outcome.OTHER_ANSWERS, {}
+            return
         for num in range(CONFIRM_ROUNDS):
             found.confirmation.append(await self._fresh_round({}, found.best))
             so_far = found.confirmed(self._objective)
@@ -213,7 +221,7 @@ class Search:
         if confirmed is not None and is_gain(confirmed):
             found.outcome = Outcome.CONFIRMED
         else:
-            found.outcome, found.best, found.keeps_answers = Outcome.NOT_CONFIRMED, {}, True
+            found.outcome, found.best = Outcome.NOT_CONFIRMED, {}
 
     async def _fresh_round(self, reference: Setting, candidate: Setting) -> Round:
         async with AsyncExitStack() as stack:
@@ -221,13 +229,18 @@ class Search:
             return await self._round(*servers)
 
     async def _round(self, reference: Engine, candidate: Engine) -> Round:
-        """Both with the same requests, in an order that is drawn."""
+        """Both with the same requests, in an order that is drawn.
+
+        Raises:
+            EngineDown: the candidate did not answer.
+            ReferenceDown: the reference did not.
+        """
         seed = self._seed()
         if self._rng.random() < 0.5:
-            first = await reference.figures(seed)
+            first = await _of_reference(reference, seed)
             return Round(reference=first, candidate=await candidate.figures(seed))
         second = await candidate.figures(seed)
-        return Round(reference=await reference.figures(seed), candidate=second)
+        return Round(reference=await _of_reference(reference, seed), candidate=second)
 
     def _keep_time(self) -> None:
         """Leave enough for the confirmation, and for weeding what is more than one knob.
@@ -249,6 +262,13 @@ class Search:
         )
         why = f": {trial.fault}" if trial.fault else ""
         return f"{words(trial.setting)}{told}  {trial.verdict}{why}"
+
+
+async def _of_reference(reference: Engine, seed: int) -> Figures:
+    try:
+        return await reference.figures(seed)
+    except EngineDown as error:
+        raise ReferenceDown(str(error)) from error
 
 
 def turned(setting: Setting, knob: Knob, value: Value) -> dict[str, Value]:

@@ -96,7 +96,7 @@ class LlamaCppServers:
     def __init__(self, described: Described, fixed: Setting, directory: Path) -> None:
         self._model = str(described.model)
         context_tokens = min(CONTEXT_TOKENS, described.context_tokens)
-        self._fixed = {"context_tokens": context_tokens, "prompt_cache_mib": 0} | dict(fixed)
+        self._fixed: Setting = {"context_tokens": context_tokens, "prompt_cache_mib": 0, **fixed}
         self._directory = directory
         self._numbers = itertools.count()
 

@@ -10,7 +10,7 @@ import pytest
 
 from loadtests.tuning.figures import Objective
 from loadtests.tuning.findings import Findings, Outcome, Verdict, front, points
-from loadtests.tuning.search import CONFIRM_ROUNDS, EngineDown, Search
+from loadtests.tuning.search import CONFIRM_ROUNDS, EngineDown, ReferenceDown, Search
 from tests.loadtests.tuning.simulated_engine import SPACE, Workshop
 
 HOURS = 3600.0
@@ -146,6 +146,38 @@ async def test_what_does_not_run_is_passed_over() -> None:
 
     with pytest.raises(EngineDown, match="no weights"):
         await search_in(NoDefault()).run()
+
+
+async def test_a_lost_reference_ends_the_search() -> None:
+    """It is not put down to the candidates; servers end all the same."""
+
+    class Lost(Workshop):
+        def disturbance(self) -> float:
+            if self.now_s > 60:
+                raise EngineDown("connection lost")
+            return super().disturbance()
+
+    workshop = Lost()
+    search = search_in(workshop)
+    with pytest.raises(ReferenceDown, match="connection lost"):
+        await search.run()
+    assert workshop.num_open == 0
+
+
+async def test_answers_are_compared_again_before_they_are_served() -> None:
+    """On a fresh server with exactly what would be written."""
+    workshop = Workshop(speeds={("threads", 4): 1.5})
+    search = search_in(workshop)
+    weed = search._weed
+
+    async def weeding() -> None:
+        await weed()
+        workshop.lossy = {"threads": 4}
+
+    search._weed = weeding  # type: ignore[method-assign]
+    await search.run()
+    assert (search.findings.outcome, search.findings.best) == (Outcome.OTHER_ANSWERS, {})
+    assert search.findings.confirmation == []
 
 
 async def test_time_is_kept() -> None:
