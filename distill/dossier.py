@@ -101,11 +101,11 @@ def evidence(
     best = max(predictions, key=lambda each: max(each.speed_ups.values())) if predictions else None
     cost, full_cost = _costs(dossier.comparison, trials, wanted)
     return Evidence(
-        kept=dossier.comparison and dossier.comparison.kept,
+        kept=None if dossier.comparison is None else dossier.comparison.kept,
         cost=cost,
         full_cost=full_cost,
-        speed_ups=best and best.speed_ups,
-        break_even=best and best.break_even,
+        speed_ups=None if best is None else best.speed_ups,
+        break_even=None if best is None else best.break_even,
         size_bytes=size_bytes,
         licence=licence,
         is_same_tokenizer=dossier.is_same_tokenizer,

@@ -167,9 +167,9 @@ def judge(candidacy: Candidacy, found: Evidence, wanted: Wanted) -> Verdict:
 
 
 def _retention(found: Evidence, wanted: Wanted) -> Criterion:
-    retention = found.kept and found.kept.retention
-    said = "the teacher solves nothing" if found.kept else NOT_MEASURED
-    if retention:
+    retention = None if found.kept is None else found.kept.retention
+    said = NOT_MEASURED if found.kept is None else "the teacher solves nothing"
+    if retention is not None:
         said = f"{retention.value:.3f} ({retention.low:.3f} to {retention.high:.3f})"
     passes = retention is not None and retention.low >= wanted.min_retention
     return Criterion("retention", said, f"at least {wanted.min_retention:.3f} at its lower end", passes)

@@ -132,7 +132,7 @@ async def _race(
     """Tokens a second of each, by number of streams."""
     taken: dict[str, dict[int, list[float]]] = {who: {num: [] for num in load.nums_streams} for who in up}
     for number in range(load.num_rounds):
-        order = list(up) if number % 2 == 0 else list(reversed(up))
+        order = list(up)[:: 1 if number % 2 == 0 else -1]
         for num_streams in load.nums_streams:
             for who in order:
                 taken[who][num_streams].append(await _rate(session, up[who], num_streams, load.num_tokens))

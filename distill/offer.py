@@ -7,6 +7,7 @@ any other checkpoint, a GGUF           a draft or a quantised model, as the call
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ from train.recipe import DomainSettings
 from train.run_directory import RunError
 
 TEACHER_ROLE: Final = "teacher"
+QUANTISATION_NAME: Final = "quantization.json"
+"""What `tierwise distill quantize` leaves beside its files."""
 _ROLES: Final = {Candidacy.DRAFT: "target", Candidacy.QUANTISED: "quantised_from"}
 
 
@@ -96,7 +99,7 @@ def offer(
     """
     behind = source_of(teacher, store, report)
     if is_student_run(candidate):
-        return _student(pack(candidate, form, store, report), behind, name, licence)
+        return _student(pack(candidate, form, store, report, licence=licence), behind, name, licence)
     if not candidate.exists():
         raise RunError(f"there is no {candidate}; name a run, a checkpoint's directory or a GGUF file")
     head = candidate.is_dir() and is_head(str(candidate))
@@ -115,7 +118,7 @@ def offer(
             "kind": kind,
             "name": name,
             "parents": parents,
-            "recipe": {"step": "draft" if candidacy is Candidacy.DRAFT else "quantise"},
+            "recipe": {"step": "draft"} if candidacy is Candidacy.DRAFT else _quantisation(candidate),
             "tokenizer_sha256": behind.manifest.tokenizer_sha256 if behind else None,
             **form_said,
         },
@@ -153,6 +156,27 @@ def _student(packed: Packed, behind: Artifact | None, name: str, licence: str | 
             "quantization": form.difference if form.rank is None else "F16",
         },
     )
+
+
+def _quantisation(candidate: Path) -> dict[str, JsonValue]:
+    """How it was quantised, where `tierwise distill quantize` left its report beside it.
+
+    Raises:
+        RunError: the report says that it missed what was asked of it then.
+    """
+    recipe: dict[str, JsonValue] = {"step": "quantise"}
+    report = candidate.parent / QUANTISATION_NAME
+    if not report.exists():
+        return recipe
+    told = json.loads(report.read_text(encoding="utf-8"))
+    for each in told.get("types", []):
+        if each["file"] == candidate.name:
+            if each["reasons"]:
+                raise RunError(
+                    f"{candidate} did not pass when it was quantised: {'; '.join(each['reasons'])}"
+                )
+            recipe |= {name: each[name] for name in ("type", "divergence", "greedy_share")}
+    return recipe
 
 
 def _portable(recipe: Mapping[str, Any], source: str) -> dict[str, Any]:

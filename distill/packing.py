@@ -17,7 +17,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from distill.student_delta import write
-from distill.subject import ABOUT_STUDENT, STUDENT
+from distill.student_directory import ABOUT_NAME, STUDENT_NAME
 from serving.bringup.packaged import chat_template_of
 from serving.bringup.progress import Report
 from serving.engines.requantize import open_model, requantize
@@ -77,10 +77,10 @@ class Packed:
 
 def is_student_run(path: Path) -> bool:
     """Whether a directory is a run that has come to a student."""
-    return (path / ABOUT_STUDENT).exists()
+    return (path / ABOUT_NAME).exists()
 
 
-def pack(run: Path, form: Form, store: Store, report: Report) -> Packed:
+def pack(run: Path, form: Form, store: Store, report: Report, *, licence: str | None = None) -> Packed:
     """Write both; what an earlier call wrote is replaced.
 
     Args:
@@ -88,6 +88,7 @@ def pack(run: Path, form: Form, store: Store, report: Report) -> Packed:
         form: how.
         store: has the base; nothing of the student is published.
         report: hears what happens.
+        licence: of a base that is files of one's own and does not say.
 
     Raises:
         RunError: the run has no student yet, or one of random weights.
@@ -96,14 +97,14 @@ def pack(run: Path, form: Form, store: Store, report: Report) -> Packed:
     about, recipe = _read(run)
     if about.base == "scratch":
         raise RunError(f"{run} grew from random weights, which nobody else has a base of; nothing to publish")
-    base = gguf_base(about.base, store, report)
+    base = gguf_base(about.base, store, report, licence=licence)
     out = run / PACKED
     shutil.rmtree(out, ignore_errors=True)
     artifact = out / "artifact"
     artifact.mkdir(parents=True)
     size_bytes = write(
         artifact,
-        load_llama(run / STUDENT),
+        load_llama(run / STUDENT_NAME),
         GgufFile(base.weights),
         about.kept_layers,
         rank=form.rank,
@@ -125,12 +126,12 @@ def pack(run: Path, form: Form, store: Store, report: Report) -> Packed:
 
 def _read(run: Path) -> tuple[AboutStudent, dict[str, Any]]:
     try:
-        about = AboutStudent.model_validate_json((run / ABOUT_STUDENT).read_bytes())
+        about = AboutStudent.model_validate_json((run / ABOUT_NAME).read_bytes())
         recipe: dict[str, Any] = json.loads((run / RECIPE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RunError(
             f"{run} has no {Path(error.filename).name}; let the run come to its end first"
         ) from None
     except (ValidationError, ValueError) as error:
-        raise RunError(f"{run / ABOUT_STUDENT} is damaged ({error}); let the run write it again") from None
+        raise RunError(f"{run / ABOUT_NAME} is damaged ({error}); let the run write it again") from None
     return about, recipe

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from distill.student_directory import ABOUT_NAME, STUDENT_NAME
 from serving.bringup.materialize import DELTA_FORMATS, base_of, open_delta
 from serving.bringup.packaged import chat_template_of
 from serving.bringup.progress import Report
@@ -45,11 +45,6 @@ from train.rollouts.engine import EngineSampler
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Sampler
 from train.served import MAX_ANSWER_S, first_model
-
-STUDENT: Final = "student"
-"""The directory inside a student's run that has its checkpoint."""
-ABOUT_STUDENT: Final = "student.json"
-"""Beside it: which layers it kept, of what it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ def path_of(name: str) -> Path | None:
     if not isinstance(reference, PathReference):
         return None
     path = reference.path
-    return path / STUDENT if (path / ABOUT_STUDENT).exists() else path
+    return path / STUDENT_NAME if (path / ABOUT_NAME).exists() else path
 
 
 def weights_sha256(name: str, store: Store, report: Report) -> str:

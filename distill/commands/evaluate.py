@@ -72,7 +72,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     import torch
     from rich.console import Console
 
-    from distill.commands.evaluate_views import score_table, trial_table
+    from distill.commands.evaluate_views import score_table, summary, trial_table
     from distill.examine import examine
     from serving.bringup.progress import ConsoleReport
     from serving.registry.store import Store
@@ -94,6 +94,8 @@ def _evaluate(args: argparse.Namespace) -> int:
     )
     if dossier.comparison is not None:
         console.print(score_table(dossier.comparison))
+        for line in summary(dossier.comparison):
+            report.say(line)
     if dossier.trials:
         console.print(trial_table(dossier.trials))
     text = json.dumps(asdict(dossier), indent=2) + "\n"

@@ -14,7 +14,6 @@ from distill.paired import Estimate
 
 def score_table(found: Comparison) -> Table:
     """A line a domain, the candidate's greedy score beside the teacher's, and all together."""
-    near = found.nearness
     title = f"{found.candidate.name} beside {found.teacher.name}: verified scores of the same items"
     table = Table(title=title, title_justify="left")
     for name in ("domain", "items", "full", "candidate", "difference", "tokens"):
@@ -28,20 +27,33 @@ def score_table(found: Comparison) -> Table:
             _signed(found.kept.differences[mine.domain]),
             f"{mine.mean_tokens:.1f}",
         )
-    kept = found.kept.retention
-    said = "retention: the full model solves nothing"
-    if kept is not None:
-        said = f"retention {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})"
     table.add_section()
     table.add_row(
-        said,
+        "all",
         str(sum(each.num_items for each in found.candidate.domains)),
         f"{found.teacher.score.value:.3f}",
         f"{found.candidate.score.value:.3f}",
-        "" if near is None else f"KL {near.mean_divergence:.3f} nats",
+        f"{found.candidate.score.value - found.teacher.score.value:+.3f}",
         f"{found.candidate.mean_tokens:.1f}",
     )
     return table
+
+
+def summary(found: Comparison) -> list[str]:
+    """What is kept of all, and how near the next tokens are."""
+    kept, near = found.kept.retention, found.nearness
+    lines = ["retention: none, for the full model solves nothing"]
+    if kept is not None:
+        lines = [f"retention {kept.value:.3f}, 95 % interval {kept.low:.3f} to {kept.high:.3f}"]
+    if near is not None:
+        lines.append(
+            f"{near.mean_divergence:.3f} nats from the full model, the same greedy token {near.greedy_share:.1%} of "
+            f"{near.num_tokens} times"
+        )
+    for each in found.acceptance:
+        rates = ", ".join(f"{rate:.2f}" for rate in each.rates)
+        lines.append(f"as a draft in {each.domain}: {rates}; {each.block_efficiency:.2f} tokens a round")
+    return lines
 
 
 def trial_table(trials: Sequence[Trial]) -> Table:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -57,7 +57,8 @@ async def brought_up(
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(supervisor.run(session))
         try:
-            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+            waiting: set[asyncio.Future[Any]] = {running, ready}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 await running  # raises why
             yield ready.result()

@@ -55,7 +55,7 @@ def make(place: Path) -> Made:
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in student.model.layers[-1].parameters():
-            weight += 0.05 * torch.randn(weight.shape, generator=generator)
+            weight.add_(0.05 * torch.randn(weight.shape, generator=generator))
     run = place / "run"
     write_checkpoint(student, place / "tiny", run / "student")
     about = {

@@ -85,10 +85,8 @@ def test_both_are_asked_the_same(tmp_path: Path) -> None:
 def test_samples_are_compared_where_there_are_any(tmp_path: Path) -> None:
     """With samples the scores are their means, of an item together; the greedy ones stay in the rows."""
     codec = chat(tmp_path)
-    candidate, teacher = (
-        subject(name, codec, tmp_path, lambda left, right, is_able=is_able: is_able)
-        for name, is_able in (("never", False), ("always", True))
-    )
+    candidate = subject("never", codec, tmp_path, lambda left, right: False)
+    teacher = subject("always", codec, tmp_path, lambda left, right: True)
     with Pool(1) as pool:
         questions = Questions(domains=[ADDITION], num_items=4, num_samples=4)
         found = compare(candidate, teacher, questions, pool)

@@ -80,8 +80,8 @@ def test_cost_of_a_solved_task() -> None:
     found = replace(GOOD, cost=Cost(0.004, 20, 0.4), full_cost=Cost(0.010, 10, 0.5))
     (line,) = [each for each in judge(Candidacy.STUDENT, found, wanted).criteria if "cost" in each.name]
     assert (line.measured, line.passes) == ("1.00 (200.00 ms to 200.00 ms)", True)
-    for changed in ({"cost": Cost(0.004, 20, 0.0)}, {"full_cost": Cost(0.010, 10, 0.0)}):
-        assert not judge(Candidacy.STUDENT, replace(found, **changed), wanted).passes
+    never = replace(found, cost=Cost(0.004, 20, 0.0)), replace(found, full_cost=Cost(0.010, 10, 0.0))
+    assert not any(judge(Candidacy.STUDENT, each, wanted).passes for each in never)
 
 
 def test_a_draft_has_to_pay() -> None:
