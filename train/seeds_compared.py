@@ -14,9 +14,12 @@ from statistics import fmean
 from typing import Any, Final, Literal
 
 from train.evaluate import Score, macro_mean
+from train.recipe import Recipe
 from train.run_directory import RECIPE_NAME, RunError, read_metrics, read_recipe
 
 MOMENTS: Final = ("before", "after_sft", "after_rl")
+_SAID: Final = {"seed": 0, "about": ""}
+"""What runs may differ in."""
 Answers = Literal["greedy", "sampled"]
 
 
@@ -53,7 +56,7 @@ def compare(runs: Sequence[Path], answers: Answers) -> SeedsCompared:
     """Read and join.
 
     Args:
-        runs: directories of finished runs that differ in nothing but `seed`.
+        runs: directories of finished runs that differ in nothing but the seed.
         answers: of which the scores are.
 
     Raises:
@@ -61,15 +64,16 @@ def compare(runs: Sequence[Path], answers: Answers) -> SeedsCompared:
     """
     recipes = [read_recipe(run) for run in runs]
     for run, recipe in zip(runs, recipes, strict=True):
-        if recipe.model_copy(update={"seed": 0}) != recipes[0].model_copy(update={"seed": 0}):
+        if recipe.model_copy(update=_SAID) != recipes[0].model_copy(update=_SAID):
             raise RunError(f"{run} is of another recipe than {runs[0]}: compare {RECIPE_NAME} of both")
     seeds = tuple(recipe.seed for recipe in recipes)
     if len(set(seeds)) < len(seeds):
         raise RunError(f"two of the runs have the same seed: {', '.join(map(str, seeds))}")
     found = [_evaluations(run) for run in runs]
-    moments = tuple(moment for moment in MOMENTS if all(moment in of_run for of_run in found))
-    if len(moments) < 2 or any(of_run.keys() - set(moments) for of_run in found):
-        raise RunError("a run is not finished, or is not evaluated; go on with it by --resume")
+    moments = tuple(moment for moment in MOMENTS if moment in _moments_of(recipes[0]))
+    for run, of_run in zip(runs, found, strict=True):
+        if of_run.keys() != set(moments):
+            raise RunError(f"{run} is not finished; go on with it by --resume")
     by_domain: dict[str, dict[str, list[Score]]] = {}
     for of_run in found:
         for moment in moments:
@@ -85,6 +89,11 @@ def compare(runs: Sequence[Path], answers: Answers) -> SeedsCompared:
     macro = {moment: macro_mean([row.scores[moment] for row in rows]) for moment in moments}
     by_seed = tuple({moment: float(of_run[moment][answers]) for moment in moments} for of_run in found)
     return SeedsCompared(recipes[0].name, seeds, moments, rows, _row("macro mean", macro), by_seed)
+
+
+def _moments_of(recipe: Recipe) -> set[str]:
+    phases = {"after_sft": recipe.sft.num_steps, "after_rl": recipe.rl.num_steps}
+    return {"before", *(moment for moment, num_steps in phases.items() if num_steps)}
 
 
 def _evaluations(run: Path) -> dict[str, dict[str, Any]]:

@@ -27,7 +27,11 @@ def make_run(tmp_path: Path) -> MakeRun:
     ) -> Path:
         run = tmp_path / (name or f"seed{seed}")
         run.mkdir()
-        recipe = load_recipe("r0", overrides={"seed": seed, "rl.learning_rate": learning_rate})
+        num_steps = 3 if "after_sft" in by_moment else 0
+        recipe = load_recipe(
+            "r0",
+            overrides={"seed": seed, "rl.learning_rate": learning_rate, "sft.num_steps": num_steps},
+        )
         (run / RECIPE_NAME).write_text(recipe.model_dump_json())
         lines = [{"phase": "sft", "step": 1}]
         for moment, means in by_moment.items():
