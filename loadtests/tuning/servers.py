@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,8 @@ class LlamaCppServers:
         config.write_text(tomli_w.dumps(tier_config(TIER, self._model, {**self._fixed, **setting})))
         argv = [sys.executable, "-m", "tierwise", "engine", "run", "--tier", TIER]
         log = home / "run.log"
-        with child_process([*argv, "--config", str(config), "--home", str(home)], log=log) as child:
+        argv += ["--config", str(config), "--home", str(home)]
+        with child_process(tethered(argv), log=log) as child:
             url, api_key = await _until(lambda: _ready(log), child, log, LLAMACPP_START_S)
             engine = ServedEngine(url=url, model=TIER, api_key=api_key, extra={"cache_prompt": False})
             await engine.warm_up()
@@ -147,7 +149,7 @@ class VllmServers:
         argv = vllm_argv(self._python, self._model, {**measured, **self._fixed, **setting}, port=port)
         log = self._directory / f"{next(self._numbers):04}.log"
         url = f"http://127.0.0.1:{port}"
-        with child_process(argv, log=log) as child:
+        with child_process(tethered(argv), log=log) as child:
             await _until_healthy(url, child, log)
             engine = ServedEngine(url=url, model=TIER)
             await engine.warm_up()
@@ -169,6 +171,11 @@ def vllm_argv(python: Path, model: str, setting: Setting, *, port: int) -> list[
         else:
             argv += [f"--{name}", str(value)]
     return argv
+
+
+def tethered(argv: Sequence[str]) -> list[str]:
+    """The command line that ends with this process as well where it is killed and cannot end it."""
+    return [sys.executable, "-P", "-m", "serving.engines.tether", str(os.getpid()), *argv]
 
 
 async def _until(

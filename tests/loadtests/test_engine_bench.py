@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -141,36 +142,42 @@ def test_a_real_engine_is_tuned(tiny: Path, tmp_path: Path, capsys: pytest.Captu
 def test_ctrl_c_ends_the_servers_and_writes(tiny: Path, tmp_path: Path) -> None:
     """Status 130, what was found so far on the disk, and no process left."""
     out = tmp_path / "tuned.toml"
-    argv = [
-        sys.executable,
-        "-m",
-        "tierwise",
-        "bench",
-        "engine",
-        str(tiny),
-        "--tune",
-        *TINY,
-        "--minutes",
-        "30",
-    ]
-    process = subprocess.Popen(
-        [*argv, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "the default:" in line:
-                break
-        wait_until(lambda: bool(servers_on(tiny)))
+    with searching(tiny, out) as process:
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130, rest
+        process.communicate(timeout=120)
+    assert process.returncode == 130
     assert "interrupted before it was confirmed" in out.read_text()
     assert load_settings(out, {}, {}).tiers["tuned"].model == str(tiny)
     wait_until(lambda: not servers_on(tiny))
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(600)
+def test_servers_do_not_outlive_a_killed_search(tiny: Path, tmp_path: Path) -> None:
+    """Killed, it can end nothing any more; they end by themselves."""
+    with searching(tiny, tmp_path / "tuned.toml") as process:
+        process.kill()
+        process.communicate(timeout=120)
+    wait_until(lambda: not servers_on(tiny))
+
+
+@contextmanager
+def searching(model: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A search whose servers are up; Ctrl-C reaches it also where this process itself was told to ignore it."""
+    heeds = "import signal, tierwise; signal.signal(signal.SIGINT, signal.default_int_handler); exit(tierwise.main())"
+    argv = ["bench", "engine", str(model), "--tune", *TINY, "--minutes", "30", "--out", str(out)]
+    with subprocess.Popen(
+        [sys.executable, "-c", heeds, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "the default:" in line:
+                    break
+            wait_until(lambda: bool(servers_on(model)))
+            yield process
+        finally:
+            process.kill()
 
 
 def servers_on(model: Path) -> list[int]:
