@@ -51,9 +51,12 @@ def _eval(args: argparse.Namespace, *, is_run: bool) -> int:
 
 
 def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluation:
+    from train import modes
+    from train.answer_limits import AnswerLimits
     from train.assembly import assemble
     from train.evaluate import evaluate, held_out
     from train.run_directory import load_weights, read_recipe
+    from train.transcript import answered
 
     recipe = read_recipe(Path(args.policy)) if is_run else _recipe(args)
     if args.url is not None:
@@ -67,7 +70,6 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
             for domain in recipe.domains
             if not args.domains or domain.name in args.domains
         }
-        own = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
         with console.status(f"{sum(map(len, items.values()))} items of {len(items)} domains"):
             return evaluate(
                 items,
@@ -75,8 +77,9 @@ def _evaluated(args: argparse.Namespace, home: Path, *, is_run: bool) -> Evaluat
                 sampler=parts.evaluator(parts.sampler.policy_version + is_run),
                 codec=parts.codec,
                 pool=parts.pool,
-                max_tokens=lambda item: own[item.domain] or item.max_answer_tokens,
+                max_tokens=AnswerLimits(recipe, parts),
                 num_samples=args.samples,
+                read=answered if recipe.modes is None else modes.read,
             )
 
 
