@@ -79,7 +79,8 @@ class StudentTrainer:
         recipe: what to do.
         parts: with what.
         run: where it is kept.
-        on_step: told of every step.
+        on_step: told of every step, and of what an evaluation found.
+        on_evaluation: told that one begins: when, and of how many items.
         is_stopping: asked at every border between steps; once true, the run is saved and `run` returns.
 
     Raises:
@@ -93,10 +94,11 @@ class StudentTrainer:
         run: Run,
         *,
         on_step: Callable[[Step], None] = lambda _: None,
+        on_evaluation: Callable[[str, int], None] = lambda *_: None,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._recipe, self._parts, self._run = recipe, parts, run
-        self._on_step, self._is_stopping = on_step, is_stopping
+        self._on_step, self._on_evaluation, self._is_stopping = on_step, on_evaluation, is_stopping
         self._limits = {domain.name: domain.max_answer_tokens for domain in recipe.domains}
         self._items = held_out_items(recipe, parts.domains)
         mark_moving(recipe, parts.student)
@@ -203,6 +205,7 @@ class StudentTrainer:
         return InProcessSampler(self._parts.student, make_linear=LINEAR_MAPS[kind])
 
     def _evaluate(self, when: str, sampler: Sampler) -> None:
+        self._on_evaluation(when, sum(map(len, self._items.values())))
         found = self.evaluation(sampler)
         metrics = {"when": when, "greedy": found.greedy.mean, "evaluation": found.plain()}
         if found.sampled is not None:

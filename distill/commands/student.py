@@ -115,7 +115,12 @@ def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
         _warn_of_size(recipe, parts.student, console)
         with RunProgress(console) as progress:
             trainer = StudentTrainer(
-                recipe, parts, directory, on_step=progress.step, is_stopping=lambda: bool(told)
+                recipe,
+                parts,
+                directory,
+                on_step=progress.step,
+                on_evaluation=progress.evaluating,
+                is_stopping=lambda: bool(told),
             )
             is_done = trainer.run(is_resumed=args.resume)
         if not is_done:
