@@ -18,6 +18,7 @@ from distill.paired import Estimate, Kept
 from serving.bringup.materialize import BASE_ROLE, BASE_SHA256, engine_model
 from serving.registry.store import Store
 from tests.distill.student_run import DOMAIN, KEPT, Made, copied, good_dossier, make
+from tests.engines.real_engine import running
 from tests.train.test_publish import quiet
 from train.base import locate
 from train.model.weights import load_llama, state_of
@@ -180,6 +181,18 @@ def test_measured_for_real_it_is_refused(made: Made, capsys: pytest.CaptureFixtu
     assert "refused" in said
     assert "llama.cpp is" not in said
     assert [each for each in everything(made.store) if each not in before] == []
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(400)
+def test_llama_cpp_serves_what_was_published(made: Made) -> None:
+    """By its alias, made at first use."""
+    assert publish(made, evaluated(made), "--alias", "fast@stable") == 0
+    path = engine_model(made.store, "fast@stable", quiet(), quantization="Q4_0")
+    with running(path) as client:
+        body = {"prompt": [1, 5, 9], "max_tokens": 4, "temperature": 0}
+        answer = client.post("/v1/completions", json=body).json()
+    assert answer["usage"]["completion_tokens"] >= 1
 
 
 def test_a_trial_is_written_and_read(made: Made) -> None:
