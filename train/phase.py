@@ -88,7 +88,7 @@ class PhaseState:
         load_learner(tensors, parts.model, self.learner.optimizer)
 
 
-def begin(phase: Phase, recipe: Recipe, parts: Parts) -> PhaseState:
+def begun(phase: Phase, recipe: Recipe, parts: Parts) -> PhaseState:
     """What a phase starts with; from the beginning of reinforcement the policy is held to the weights of then."""
     is_rl, rl = phase is Phase.RL, recipe.rl
     band = EntropyBand(low=rl.entropy_band[0], high=rl.entropy_band[1]) if rl.entropy_band and is_rl else None

@@ -20,7 +20,7 @@ from train.demonstrations import demonstrations
 from train.learner import StepReport
 from train.parts import Parts
 from train.pending import collected_of, plain_collected
-from train.phase import Phase, begin
+from train.phase import Phase, begun
 from train.recipe import Recipe
 from train.replay import Replay
 from train.stages import Stages
@@ -66,7 +66,7 @@ class Steps:
         self._phase = phase
         if self._stages is not None:
             self._stages.enter(0 if phase is Phase.SFT else "last")
-        self._state = begin(phase, self._recipe, self._parts)
+        self._state = begun(phase, self._recipe, self._parts)
         scale = (
             None if self._state.critic is not None else self._state.scale
         )  # the critic's advantages are scaled
