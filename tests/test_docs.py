@@ -30,6 +30,10 @@ RUN_ELSEWHERE = {
     "tierwise train base": "tests/train/test_base.py",
     "tierwise train publish": "tests/train/test_publish.py",
     "tierwise train export": "tests/train/test_publish.py",
+    "tierwise distill quantize": "tests/distill/commands/test_quantize_command.py",
+    "tierwise distill early-exit": "tests/distill/commands/test_prune_and_early_exit.py",
+    "tierwise distill evaluate": "tests/distill/commands/test_evaluate_and_publish.py",
+    "tierwise distill publish": "tests/distill/commands/test_evaluate_and_publish.py",
     "tierwise registry alias": "tests/commands/test_registry_command.py",
 }
 """Commands that take long or do not end, and the file that runs each."""

@@ -1,4 +1,4 @@
-"""`tierwise distill evaluate`, and `publish` of what is no student: a draft that has to pay, a quantised model."""
+"""`tierwise distill evaluate`, and `tierwise distill publish` of what is no student: a draft that pays, a quantised model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two commands, on a tiny checkpoint: what they write is what they say, and wrong use is answered."""
+"""`tierwise distill prune` and `early-exit` on a tiny checkpoint: what they write is what they say; wrong use is told."""
 
 from __future__ import annotations
 
