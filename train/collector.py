@@ -1,5 +1,7 @@
-"""A step's rollouts, from the plan to credits: plan, sample, judge, think over, credit. Reads from top to bottom in
-`Collector.collect`."""
+"""A step's rollouts, from the plan to credits: plan, sample, judge, think over, credit.
+
+Reads from top to bottom in `Collector.collect`.
+"""
 
 from __future__ import annotations
 

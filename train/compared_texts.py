@@ -1,5 +1,7 @@
-"""The texts along which a published policy is held against the one it was made of: few, and of as many domains as can
-be, so that a run on a hundred domains is published as soon as one on ten."""
+"""The texts along which a published policy is held against the one it was made of.
+
+Few, and of as many domains as can be: a run on a hundred domains is published as soon as one on ten.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The stages of a run's context (`train.context`), at work on its policy: how positions are scaled, and which levels
-are in play."""
+"""The stages of a run's context at work on its policy: how positions are scaled, and which levels are in play.
+
+`train.context` says what a stage is.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""One step of each phase. A step of reinforcement reads from top to bottom in `Steps._reinforce`: collect rollouts
-(`train.collector`), learn from those that are young enough, as the critic sees them where there is one
-(`train.learner`), and let the curriculum know what came of it.
+"""The story of a step, by heart and of reinforcement.
+
+A step of reinforcement reads from top to bottom in `Steps._reinforce`: collect rollouts (`train.collector`), learn from
+those that are young enough, as the critic sees them where there is one (`train.learner`), and let the curriculum know
+what came of it.
 
 What a step leaves behind is the phase's state, the rollouts that wait, and two counters: all of it in a checkpoint.
 """

@@ -1,5 +1,7 @@
-"""Samples in this process: a batch that is always full, and nothing computed twice. A prompt is shared by all who
-answer it, so is what prompts begin with alike, and answers that are the same so far are one until they part.
+"""Samples in this process: a batch that is always full, and nothing computed twice.
+
+A prompt is shared by all who answer it, so is what prompts begin with alike, and answers that are the same so far are
+one until they part.
 
 An answer depends on the weights, its prompt, the sampling and its seed, to the bit, and not on what else was asked, in
 which order, or how many slots there are: linear maps and attention are computed so (`train.model.linear`,
