@@ -1,4 +1,4 @@
-"""`tierwise distill evaluate`, and `tierwise distill publish` of what is no student: a draft that pays, a quantised model."""
+"""`tierwise distill evaluate`, and `tierwise distill publish` of what is no student: drafts, quantised models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tierwise distill prune` and `early-exit` on a tiny checkpoint: what they write is what they say; wrong use is told."""
+"""`tierwise distill prune` and `early-exit` on a tiny checkpoint: they write what they say."""
 
 from __future__ import annotations
 
