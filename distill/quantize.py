@@ -3,7 +3,8 @@
 What is measured is what was written: files are read again, and the numbers that they stand for are computed with in
 single precision. Where a type rounds activations too (w8a8), these are rounded here as the engine will. llama.cpp's
 products with quantised weights round activations to eight bits as well, which is in none of these figures but speed;
-it is the same for all GGUF types.
+it is the same for all GGUF types. The inputs by which w4a16 weighs errors are those of the texts that it is measured
+on, prompts for the most part: a figure on texts of another kind may be a little worse.
 
 Until a file has passed it lies in a directory that is deleted; an interrupted run leaves nothing that looks good.
 """
@@ -24,8 +25,9 @@ from distill.quantization.activations import linear_maps, round_activations
 from distill.quantization.bar import Bar
 from distill.quantization.exam import Exam, Sat
 from distill.quantization.files import Files, size_bytes
+from distill.quantization.importance import mean_squares
 from distill.quantization.report import WHOLE, Quantised, Report
-from distill.quantization.types import GgufType, QuantizedType
+from distill.quantization.types import GgufType, IntegerType, QuantizedType
 from train.agreement import Agreement, agreement
 from train.model.linear import FloatLinear
 from train.model.llama import Llama
@@ -53,6 +55,7 @@ def quantize(
     out: Path,
     *,
     bar: Bar,
+    group_size: int | None = None,
     exam: Exam | None = None,
     speeds: Speeds = lambda models: {},
     seed: int = 0,
@@ -65,6 +68,7 @@ def quantize(
         kinds: what it is quantised to.
         out: a directory; made where it is missing.
         bar: what passes.
+        group_size: weights to a scale, of types with groups; the largest that divides all rows where None.
         exam: of verified scores, where they are asked for.
         speeds: measures all files at once.
         seed: of intervals.
@@ -76,7 +80,15 @@ def quantize(
     """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".unproven-") as scratch:
-        files = Files(subject.name, subject.model, subject.start, Path(scratch))
+        is_searched = any(isinstance(kind, IntegerType) and kind.is_grouped for kind in kinds)
+        files = Files(
+            subject.name,
+            subject.model,
+            subject.start,
+            Path(scratch),
+            group_size=group_size,
+            importance=mean_squares(subject.model, subject.texts) if is_searched else {},
+        )
         for kind in kinds:  # all that may be refused comes before hours of measuring
             on_stage(f"writing {kind.name}")
             files.write(kind)

@@ -57,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--score-items", type=int, default=0, metavar="N", help="held-out items of each domain (default 0)"
     )
+    made.add_argument(
+        "--group-size",
+        type=int,
+        metavar="N",
+        help="weights to a scale of w4a16; the largest of 128, 64 and 32 that divides all rows where absent",
+    )
     made.add_argument("--measure-speed", action="store_true", help="of GGUF types, in llama.cpp, in one run")
     made.add_argument(
         "--max-divergence", type=float, metavar="NATS", help="a token, that may be missed in no domain"
@@ -111,6 +117,7 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
             subject,
             args.types,
             args.out,
+            group_size=args.group_size,
             bar=Bar(args.max_divergence, args.min_retention),
             exam=exam,
             speeds=speed if args.measure_speed else lambda models: {},

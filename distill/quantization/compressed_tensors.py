@@ -15,6 +15,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
@@ -46,23 +47,32 @@ def is_quantized(name: str) -> bool:
     return name.startswith("model.layers.") and name.endswith("_proj.weight")
 
 
-def choose_group_size(weights: Mapping[str, Tensor]) -> int:
-    """The largest of `GROUP_SIZES` that divides the rows of all that is quantised.
+def choose_group_size(weights: Mapping[str, Tensor], wanted: int | None = None) -> int:
+    """The one that is wanted, or the largest of `GROUP_SIZES`, that divides the rows of all that is quantised.
 
     Raises:
         GroupSizeError: none does.
     """
     rows = {weight.shape[1] for name, weight in weights.items() if is_quantized(name)}
-    for size in GROUP_SIZES:
+    sizes = GROUP_SIZES if wanted is None else (wanted,)
+    for size in sizes:
         if all(row % size == 0 for row in rows):
             return size
     raise GroupSizeError(
         f"rows of {', '.join(map(str, sorted(rows)))} weights do not all divide into groups of "
-        f"{', '.join(map(str, GROUP_SIZES))}; take a type with a scale for each row, or a GGUF type"
+        f"{', '.join(map(str, sizes))}; take smaller groups, a type with a scale for each row, or a GGUF type"
     )
 
 
-def write(weights: Mapping[str, Tensor], start: Path, out: Path, kind: IntegerType) -> None:
+def write(
+    weights: Mapping[str, Tensor],
+    start: Path,
+    out: Path,
+    kind: IntegerType,
+    *,
+    group_size: int | None = None,
+    importance: Mapping[str, Tensor] = MappingProxyType({}),
+) -> None:
     """Write a model.
 
     Args:
@@ -70,17 +80,21 @@ def write(weights: Mapping[str, Tensor], start: Path, out: Path, kind: IntegerTy
         start: the checkpoint whose configuration and tokenizer it has.
         out: a directory; made where it is missing.
         kind: what of.
+        group_size: weights to a scale, of types with groups; the largest that divides all rows where None.
+        importance: of inputs, by weight (`importance.mean_squares`), where scales are searched.
 
     Raises:
         GroupSizeError: rows do not divide into groups.
         CheckpointError: `start` is not whole.
     """
-    size = choose_group_size(weights) if kind.is_grouped else None
+    size = choose_group_size(weights, group_size) if kind.is_grouped else None
     shares = SHARES if kind.is_grouped else (1.0,)
     stored: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if is_quantized(name):
-            found = round_to_integers(weight, kind.num_bits, group_size=size, shares=shares)
+            found = round_to_integers(
+                weight, kind.num_bits, group_size=size, shares=shares, importance=importance.get(name)
+            )
             stored |= _stored(name.removesuffix(_WEIGHT), found, kind)
         else:
             stored[name] = weight.to(PLAIN_TYPE).contiguous()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from torch import Tensor
 
@@ -24,13 +26,25 @@ class Files:
         model: adapters merged.
         start: the checkpoint that it was loaded from.
         directory: exists, and is empty.
+        group_size, importance: as `compressed_tensors.write`.
     """
 
-    def __init__(self, name: str, model: Llama, start: Path, directory: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Llama,
+        start: Path,
+        directory: Path,
+        *,
+        group_size: int | None = None,
+        importance: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> None:
         self._name = name
         self._model = model
         self._start = start
         self._directory = directory
+        self._group_size = group_size
+        self._importance = importance
         self._source: SourceModel | None = None
         self._written: dict[str, Path] = {}
 
@@ -54,7 +68,14 @@ class Files:
         if isinstance(kind, GgufType):
             gguf_files.write(self._opened(), path, kind)
         else:
-            compressed_tensors.write(state_of(self._model), self._start, path, kind)
+            compressed_tensors.write(
+                state_of(self._model),
+                self._start,
+                path,
+                kind,
+                group_size=self._group_size,
+                importance=self._importance,
+            )
         self._written[kind.name] = path
 
     def weights(self, kind: QuantizedType) -> dict[str, Tensor]:

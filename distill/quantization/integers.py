@@ -3,7 +3,8 @@
 Rounding is to the nearest, symmetric: there is no zero point. A scale starts where a group's largest magnitude is the
 largest level; where it is searched, smaller ones are tried as well, at which the largest weights are cut and all others
 are rounded more finely, and the one with the least squared error counts (OMSE, arXiv:1902.06822). Levels are found for
-scales as they are stored, in bfloat16, so that what is read back is what was measured.
+scales as they are stored, in bfloat16, so that what is read back is what was measured. Where it is known which inputs
+are large (`importance`), errors weigh as much.
 
 Shapes: O outputs, I inputs, G groups of a row.
 """
@@ -43,7 +44,12 @@ class Integers(NamedTuple):
 
 
 def round_to_integers(
-    weight: Tensor, num_bits: int, *, group_size: int | None = None, shares: Sequence[float] = (1.0,)
+    weight: Tensor,
+    num_bits: int,
+    *,
+    group_size: int | None = None,
+    shares: Sequence[float] = (1.0,),
+    importance: Tensor | None = None,
 ) -> Integers:
     """Quantise a matrix.
 
@@ -52,6 +58,7 @@ def round_to_integers(
         num_bits: of a weight, 2 to 8; levels lie in [−2^(b−1), 2^(b−1) − 1].
         group_size: weights of a row that have a scale in common; all of them where None.
         shares: of the largest magnitude that the largest level is tried at; the first of the best counts.
+        importance: (I,), what an error in a weight of each input costs; all the same where None.
 
     Raises:
         GroupSizeError: rows do not divide.
@@ -60,6 +67,7 @@ def round_to_integers(
     if weight.shape[1] % size:
         raise GroupSizeError(f"rows of {weight.shape[1]} weights do not divide into groups of {size}")
     groups = weight.float().unflatten(1, (-1, size))  # (O, G, size)
+    cost = torch.ones_like(groups[0]) if importance is None else importance.float().unflatten(0, (-1, size))
     highest = 2 ** (num_bits - 1) - 1
     largest = groups.abs().amax(-1, keepdim=True)
     scales = torch.ones_like(largest).to(SCALE_TYPE)
@@ -67,7 +75,12 @@ def round_to_integers(
     for share in shares:
         tried = (largest * share / highest).to(SCALE_TYPE)
         tried = torch.where(tried > 0, tried, torch.ones_like(tried))  # nothing but zeros
-        apart = (_levels(groups, tried, highest) * tried.float() - groups).square().sum(-1, keepdim=True)
+        apart = (
+            (_levels(groups, tried, highest) * tried.float() - groups)
+            .square()
+            .mul_(cost)
+            .sum(-1, keepdim=True)
+        )
         scales = torch.where(apart < error, tried, scales)
         error = torch.minimum(apart, error)
     levels = _levels(groups, scales, highest).to(torch.int8)

@@ -139,7 +139,7 @@ for place in sys.argv[2:]:
     except ValueError as error:
         told[place] = {"refused": str(error)}
         continue
-    sampling = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True, logprobs=0)
+    sampling = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True, logprobs=0)
     [[said]] = [each.outputs for each in llm.generate([{"prompt_token_ids": json.loads(sys.argv[1])}], sampling)]
     logprobs = [entry[token].logprob for token, entry in zip(said.token_ids, said.logprobs)]
     told[place] = {"token_ids": list(said.token_ids), "logprobs": logprobs}
@@ -195,15 +195,15 @@ def test_vllm_computes_what_we_measure(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told.json").read_text())
     assert "not supported by CPUWNA16" in told[str(places["w8a16"])]["refused"]
     for name in ("w8a8", "w4a16"):
-        found, ours = told[str(places[name])], greedy(places[name], kind_of(name), 8)
+        found, ours = told[str(places[name])], greedy(places[name], kind_of(name), 4)
         assert tuple(found["token_ids"]) == ours[0]
-        assert torch.tensor(found["logprobs"]).sub(torch.tensor(ours[1])).abs().max() < 0.1
+        assert torch.tensor(found["logprobs"]).sub(torch.tensor(ours[1])).abs().max() < 0.15
 
 
 def save_calmed(place: Path) -> None:
-    """Smaller weights in the layers, as trained models have: rounding to bfloat16 is then little."""
+    """Smaller weights in the layers: what bfloat16 rounds off stays small, and what four bits do is still seen."""
     state = load_file(place / "model.safetensors")
-    calmed = {name: each / 4 if "_proj" in name else each for name, each in state.items()}
+    calmed = {name: each / 2 if "_proj" in name else each for name, each in state.items()}
     save_file(calmed, place / "model.safetensors", metadata={"format": "pt"})
 
 
