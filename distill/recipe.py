@@ -72,7 +72,8 @@ class TextSettings(SettingsNode):
     max_general_tokens: int = Field(48, ge=1)
     """Of an answer to these, and to served ones."""
     served: Path | None = None
-    """An export of a gateway's decisions, prompts included (`distill.served_traffic`)."""
+    """What `tierwise ledger export --prompts` wrote (`distill.served_traffic`); `served_share` says how much of it is
+    asked."""
     served_share: Share = 0.0
     max_text_tokens: int = Field(1024, ge=16)
     """A prompt whose answer may take it beyond is left out."""

@@ -1,10 +1,11 @@
-"""What was asked of a gateway, as prompts to train on: JSON lines of the ledger's decisions.
+"""What was asked of a gateway, as prompts to train on: JSON lines of the ledger's decisions, as it exports them.
 
-Prompts are in a ledger only where its operator said so (`[ledger] store_prompts = true`); without them there is nothing
-to read, and that is said. A line needs the members `prompt` and, where there is one, `status` of
-`serving.ledger.records.DecisionRecord`; of SQLite's ledger this writes such lines:
+    tierwise ledger export --out served.jsonl --prompts
 
-    sqlite3 ledger.sqlite "select json_object('prompt', prompt, 'status', status) from decisions" > served.jsonl
+Prompts are in a ledger only where its operator said so (`[ledger] store_prompts = true`), and in an export only with
+`--prompts`; without them there is nothing to read, and that is said. Of a line, the members `endpoint`, `status` and
+`prompt` of `serving.ledger.records.DecisionRecord` are read. A prompt is the user's turns as one text, without system
+text, answers and tools.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from distill.calibration import Prompt
 
 SERVED: Final = "served"
 """The domain of these prompts."""
+EXPORT: Final = "tierwise ledger export --out FILE --prompts"
+ANSWERED: Final = 200
+EMBEDDINGS: Final = "embeddings"
+"""The endpoint whose texts ask for no answer."""
 
 
 class TrafficError(Exception):
@@ -32,35 +37,44 @@ def served_prompts(path: Path, *, without: Set[str] = frozenset()) -> list[Promp
         without: texts that are left out: what evaluations hold out may have been asked too.
 
     Raises:
-        TrafficError: it cannot be read, a line is no JSON object, or no line has a prompt.
+        TrafficError: it cannot be read, a line is none of an export, or no line has a prompt.
     """
-    lines = list(_lines(path))
-    stored = [line for line in lines if line.get("prompt")]
-    if not stored:
+    texts: dict[str, None] = {}
+    num_lines = num_stored = 0
+    for number, line in enumerate(_lines(path), start=1):
+        if not {"endpoint", "status"} <= line.keys():
+            raise TrafficError(f"{path}:{number} is no decision; write the file with `{EXPORT}`")
+        if "prompt" not in line:
+            raise TrafficError(f"{path} was exported without prompts; write it again with `{EXPORT}`")
+        text = line["prompt"]
+        num_lines += 1
+        num_stored += bool(text)
+        is_answered = line["status"] == ANSWERED and line["endpoint"] != EMBEDDINGS
+        if text and is_answered and text not in without:
+            texts[str(text)] = None
+    if not num_stored:
         raise TrafficError(
-            f"{path}: none of {len(lines)} requests has its prompt. A gateway stores prompts only where its operator "
-            "says so: set `store_prompts = true` under [ledger], let it serve, and export the decisions again"
+            f"{path}: none of {num_lines} requests has its prompt. A gateway stores prompts only where its operator "
+            f"says so: set `store_prompts = true` under [ledger], let it serve, and write it again with `{EXPORT}`"
         )
-    texts = dict.fromkeys(
-        str(line["prompt"])
-        for line in stored
-        if line.get("status", 200) == 200 and line["prompt"] not in without
-    )
     return [Prompt(SERVED, text, text) for text in texts]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects. Only a line feed ends a line: what else is taken for a line's end may stand in a prompt."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TrafficError(f"{path} cannot be read ({error}); name an export of the ledger") from None
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            members = json.loads(line)
-        except ValueError as error:
-            raise TrafficError(f"{path}:{number} is no JSON ({error}); write one object a line") from None
-        if not isinstance(members, dict):
-            raise TrafficError(f"{path}:{number} is no object; write one object a line")
-        yield members
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield _members(line, f"{path}:{number}")
+    except OSError as error:
+        raise TrafficError(f"{path} cannot be read ({error}); write it with `{EXPORT}`") from None
+
+
+def _members(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        members = json.loads(line)
+    except ValueError as error:  # of bytes that are no UTF-8, too
+        raise TrafficError(f"{place} is no JSON ({error}); write one object a line") from None
+    if not isinstance(members, dict):
+        raise TrafficError(f"{place} is no object; write one object a line")
+    return members

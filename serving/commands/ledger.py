@@ -10,6 +10,7 @@ import time
 from sqlalchemy.engine import URL
 
 from serving.commands import ledger_views as views
+from serving.commands.ledger_export import add_export_options, export
 from serving.commands.options import add_settings_options, add_sub_verb, settings_from
 from serving.ledger.database import LedgerError, ledger_url
 from serving.ledger.query import open_for_reading, tail
@@ -35,6 +36,7 @@ examples:
   tierwise ledger tail                        the last 20 requests
   tierwise ledger tail --follow               and those to come
   tierwise ledger summary --since 1h          the last hour by tier, arm and reason
+  tierwise ledger export --out day.jsonl --since 1d
 """,
     "tail": """\
 examples:
@@ -54,6 +56,15 @@ examples:
   tierwise ledger summary
   tierwise ledger summary --since 7d
   tierwise ledger summary --since 2026-01-31T09:00 --json | jq .total.cost
+""",
+    "export": """\
+A JSON object a line, with what the ledger has of each decision but the client's key and session. FILE is written whole
+or not at all. With --prompts it holds what clients wrote; only what looks like a credential is masked in it.
+
+examples:
+  tierwise ledger export --out decisions.jsonl
+  tierwise ledger export --out served.jsonl --prompts                   prompts to distil on
+  tierwise ledger export --out full.jsonl --tier full --since 7d --until 1d
 """,
 }
 
@@ -91,15 +102,16 @@ def parser() -> argparse.ArgumentParser:
     add = _sub_verb(
         verbs, "summary", "sum up requests, tokens, cost, latency and outcomes by tier, arm and reason"
     )
-    add.add_argument(
-        "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
-    )
+    _add_since(add)
     add.set_defaults(run=show_summary)
     add = _sub_verb(verbs, "replay", "make each decision again from its record, and see that it is the same")
-    add.add_argument(
-        "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
-    )
+    _add_since(add)
     add.set_defaults(run=show_replay)
+    add = _sub_verb(verbs, "export", "write decisions into a file, a JSON object a line")
+    add_export_options(add)
+    _add_since(add)
+    add.add_argument("--until", type=since, metavar="TIME", help="before it, written the same way")
+    add.set_defaults(run=show_export)
     return made
 
 
@@ -146,12 +158,25 @@ def show_replay(args: argparse.Namespace, url: URL) -> int:
     return 3 if found.num_incomplete or found.by_other_policies else 0
 
 
+def show_export(args: argparse.Namespace, url: URL) -> int:
+    """Write the file and print how much is in it."""
+    written = export(args, url)
+    print(views.export_json(written) if args.json else written)
+    return 0
+
+
 def since(text: str) -> float:
     """Unix time of `30m`, `1h`, `7d` ago, or of an ISO date and time (local where it names no zone)."""
     try:
         return moment(text, now=time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _add_since(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--since", type=since, metavar="TIME", help="30m, 1h, 7d, or a date and time; everything where absent"
+    )
 
 
 def _count(text: str) -> int:

@@ -15,6 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from serving.commands.ledger_export import Exported
 from serving.ledger.query import LedgerRequest
 from serving.ledger.replay import Replay
 from serving.ledger.summary import Group, Summary
@@ -164,6 +165,11 @@ def request_json(request: LedgerRequest) -> str:
 def summary_json(summary: Summary) -> str:
     """One JSON object."""
     return _json(dataclasses.asdict(summary))
+
+
+def export_json(written: Exported) -> str:
+    """One JSON object."""
+    return _json(dataclasses.asdict(written))
 
 
 def _json(value: dict[str, Any]) -> str:

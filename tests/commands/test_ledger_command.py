@@ -246,10 +246,11 @@ def test_a_url_beats_the_home_and_its_password_is_not_shown(
 
 
 def test_help_teaches_by_examples_that_parse(
-    tmp_path: Path, writer: Writer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, writer: Writer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each help shows examples, and each example runs."""
-    writer.write()
+    monkeypatch.chdir(tmp_path)  # where exports go
+    writer.write(prompt="What is rain?")
     for verb, examples in EXAMPLES.items():
         with pytest.raises(SystemExit) as ended:
             main([*verb.split(), "--help"])

@@ -1,11 +1,9 @@
-"""What is trained on: never what an evaluation asks, and what was served only where it was stored."""
+"""What is trained on: never what an evaluation asks."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import pytest
 import torch
 
 from distill.calibration import (
@@ -17,7 +15,6 @@ from distill.calibration import (
     held_out_prompts,
     referenced,
 )
-from distill.served_traffic import SERVED, TrafficError, served_prompts
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 from train.codec import ChatCodec
@@ -73,34 +70,3 @@ def test_answers_do_not_depend_on_company(tmp_path: Path) -> None:
     assert said([9, 2]) == [together[9], together[2]]
     assert together[9].domain == GENERAL
     assert all(0 < len(text.answer) <= 5 for text in together)
-
-
-def test_served_traffic_is_read(tmp_path: Path) -> None:
-    """Prompts of answered requests, each once; not those that failed, that evaluations ask, or that were not stored."""
-    export = tmp_path / "served.jsonl"
-    rows = [("What is rain?", 200), ("What is rain?", 200), ("2+2=", 200), ("too much", 503), (None, 200)]
-    lines = [
-        {"request_id": str(n), "prompt": text, "status": status} for n, (text, status) in enumerate(rows)
-    ]
-    export.write_text("\n".join(map(json.dumps, [*lines, {"prompt": "Who?"}])) + "\n\n")
-    found = served_prompts(export, without={"2+2="})
-    assert [(prompt.domain, prompt.text) for prompt in found] == [(SERVED, "What is rain?"), (SERVED, "Who?")]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"request_id": "a", "status": 200}\n{"prompt": null}\n', "none of 2 requests has its prompt"),
-        ("", "store_prompts = true"),
-        ("{\n", "served.jsonl:1 is no JSON"),
-        ("[]\n", "served.jsonl:1 is no object"),
-        (None, "cannot be read"),
-    ],
-)
-def test_what_cannot_be_read_is_said(tmp_path: Path, text: str | None, said: str) -> None:
-    """An export without prompts is refused with the setting that stores them; damage by its line."""
-    export = tmp_path / "served.jsonl"
-    if text is not None:
-        export.write_text(text)
-    with pytest.raises(TrafficError, match=said):
-        served_prompts(export)

@@ -51,7 +51,8 @@ def test_what_is_held_out_is_never_heard(tmp_path: Path) -> None:
     )
     held_out = [item for some in held_out_items(recipe, workshop().domains).values() for item in some]
     texts = ["what now?", "and then?", "so?", "why?", *(item.prompt for item in held_out)]
-    (tmp_path / "served.jsonl").write_text("\n".join(json.dumps({"prompt": text}) for text in texts))
+    lines = [json.dumps({"endpoint": "chat", "status": 200, "prompt": text}) for text in texts]
+    (tmp_path / "served.jsonl").write_text("\n".join(lines))
     lessons = _lessons(recipe, "kd")
     heard = [prompt for number in range(5) for prompt in lessons.prompts(number)]
     assert {prompt.text for prompt in heard if prompt.domain == SERVED} == set(texts[:4])
