@@ -143,21 +143,16 @@ def metrics_of(dossier: Dossier) -> dict[str, dict[str, float]]:
     return {name: row for name, row in found.items() if row}
 
 
-def refit_commands(artifact: Artifact, alias: AliasReference | None) -> list[str]:
-    """What makes the router know a new tier: it is served, asked, and fitted on. Nothing for a draft, with which
-    answers are what they were.
+def refit_command(artifact: Artifact, alias: AliasReference | None) -> str | None:
+    """What makes the router know a new tier. None for a draft, with which answers are what they were.
 
-    An alias that a tier follows already needs no setting; any other is named to all three.
+    An alias that a tier follows already needs no setting, and what decides now does not know the tier; any other is not
+    served yet, and the fit is a candidate beside it.
     """
     if artifact.manifest.kind == "draft":
-        return []
+        return None
+    if alias is not None and alias.label == "stable":
+        return "tierwise route refit --publish router@stable"
     tier = alias.name if alias is not None else "fast"
-    is_followed = alias is not None and alias.label == "stable"
     model = alias or artifact.reference
-    label = "stable" if is_followed else "candidate"
-    return [
-        *([] if is_followed else [f"export TIERWISE_TIERS__{tier.upper()}__MODEL={model}"]),
-        "tierwise up                                # in a terminal of its own",
-        f"tierwise route collect --out outcomes-{artifact.manifest.version}.jsonl",
-        f"tierwise route fit outcomes-{artifact.manifest.version}.jsonl --publish router@{label}",
-    ]
+    return f"tierwise route refit --set tiers.{tier}.model={model} --publish router@candidate"

@@ -88,6 +88,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def environment_without_settings() -> dict[str, str]:
+    """The same without our variables, for a process of ours whose settings are all in the file that it is given."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+
+
 def to_toml(settings: Settings) -> str:
     """The resolved tree as TOML, which `load_settings` reads back to the same settings."""
     return tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True))

@@ -34,6 +34,7 @@ RUN_ELSEWHERE = {
     "tierwise distill early-exit": "tests/distill/commands/test_prune_and_early_exit.py",
     "tierwise distill evaluate": "tests/distill/commands/test_evaluate_and_publish.py",
     "tierwise distill publish": "tests/distill/commands/test_evaluate_and_publish.py",
+    "tierwise route refit": "tests/commands/test_route_refit.py",
     "tierwise registry alias": "tests/commands/test_registry_command.py",
 }
 """Commands that take long or do not end, and the file that runs each."""

@@ -87,7 +87,7 @@ def _publish(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from distill.commands.evaluate_views import gate_table
-    from distill.publish import publish, refit_commands
+    from distill.publish import publish, refit_command
     from serving.bringup.progress import ConsoleReport
     from serving.registry.store import Store
     from train.commands.options import home_of
@@ -107,10 +107,9 @@ def _publish(args: argparse.Namespace) -> int:
         trying=trying_of(args, quantization=args.served),
         on_verdict=lambda verdict: console.print(gate_table(verdict)),
     )
-    if commands := refit_commands(artifact, wishes.alias):
+    if command := refit_command(artifact, wishes.alias):
         report.say("the router does not know this tier yet; fit it anew:")
-        for command in commands:
-            report.say(f"  {command}")
+        report.say(f"  {command}")
     print(artifact.reference)
     return 0
 

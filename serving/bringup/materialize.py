@@ -86,7 +86,7 @@ def materialize(
         with report.track(label, len(source.reader.tensors), "tensors") as done:
             requantize(
                 source,
-                staged / f"{policy.manifest.name}.{quantization}.gguf",
+                staged / f"{made_name(policy.manifest, quantization)}.gguf",
                 quantization=quantization,
                 chat_template=chat_template,
                 delta=delta,
@@ -95,6 +95,11 @@ def materialize(
         artifact = store.commit(staged, description)
     report.say(f"published {artifact.reference}")
     return artifact
+
+
+def made_name(policy: Manifest, quantization: str) -> str:
+    """What the engine that serves it calls the whole model: its file's name, without the ending."""
+    return f"{policy.name}.{quantization}"
 
 
 def find_materialized(

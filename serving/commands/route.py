@@ -20,6 +20,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     ),
     "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
     "fit": ("serving.commands.route_fit", "fit the difficulty model on outcomes; write or publish it"),
+    "refit": (
+        "serving.commands.route_refit",
+        "start the tiers, ask them, fit the router on them and publish it",
+    ),
     "simulate": ("serving.commands.route_simulate", "see how a budget would be held, in virtual time"),
     "whatif": ("serving.commands.route_whatif", "say what another target would have cost, and lost"),
 }

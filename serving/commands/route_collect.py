@@ -81,16 +81,34 @@ def main(argv: list[str]) -> int:
     return 1 if progress.failures else 0
 
 
-async def _run(
-    args: argparse.Namespace, key: str | None, items: Sequence[Item], file: OutcomesFile, progress: Progress
+async def ask_gateway(
+    url: str,
+    items: Sequence[Item],
+    file: OutcomesFile,
+    progress: Progress,
+    *,
+    arms: Sequence[str] | None,
+    key: str | None,
+    sampling: Sampling,
+    concurrency: int,
 ) -> None:
+    """Ask a running gateway what the file has not, with a bar on standard error.
+
+    Args:
+        arms: one for each tier where absent.
+        key: the API key, where it asks for one.
+
+    Raises:
+        CollectError: no gateway answers there.
+        OutcomesFileError: a row could not be written.
+    """
     async with aiohttp.ClientSession(
         headers={"authorization": f"Bearer {key}"} if key else {},
         timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
-        connector=aiohttp.TCPConnector(limit=args.concurrency),
+        connector=aiohttp.TCPConnector(limit=concurrency),
     ) as http:
-        client = GatewayClient(http, args.url)
-        arms = args.arms or await client.tiers()
+        client = GatewayClient(http, url)
+        arms = arms or await client.tiers()
         questions = missing(items, arms, file.rows)
         report = ConsoleReport(Console(stderr=True))
         label = f"{len(questions)} of {len(items) * len(arms)} answers from {', '.join(arms)}"
@@ -99,12 +117,32 @@ async def _run(
                 client,
                 questions,
                 file,
-                sampling=Sampling(max_tokens=args.max_tokens, temperature=args.temperature),
-                concurrency=args.concurrency,
+                sampling=sampling,
+                concurrency=concurrency,
                 clock=time.time,
                 progress=progress,
                 on_step=lambda now: advance(now.num_done + len(now.failures)),
             )
+
+
+async def _run(
+    args: argparse.Namespace, key: str | None, items: Sequence[Item], file: OutcomesFile, progress: Progress
+) -> None:
+    await ask_gateway(
+        args.url,
+        items,
+        file,
+        progress,
+        arms=args.arms,
+        key=key,
+        sampling=sampling_of(args),
+        concurrency=args.concurrency,
+    )
+
+
+def sampling_of(args: argparse.Namespace) -> Sampling:
+    """How the options of `add_answer_options` want answers sampled."""
+    return Sampling(max_tokens=args.max_tokens, temperature=args.temperature)
 
 
 def _show(args: argparse.Namespace, items: Sequence[Item], file: OutcomesFile, progress: Progress) -> None:
@@ -148,13 +186,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--arms", type=names, metavar="A,B", help="arms to ask (default: one for each tier)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_options(parser)
+    add_answer_options(parser)
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable with the API key")
+    key.add_argument("--api-key-file", type=Path, metavar="FILE", help="the file with the API key")
+    return parser
+
+
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """What says how each prompt is asked."""
     answers = parser.add_argument_group("answers")
     answers.add_argument("--max-tokens", type=positive, default=32, help="the longest (default %(default)s)")
     answers.add_argument("--temperature", type=float, default=0.0, help="default %(default)s")
     answers.add_argument(
         "--concurrency", type=positive, default=8, help="answers at a time (default %(default)s)"
     )
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable with the API key")
-    key.add_argument("--api-key-file", type=Path, metavar="FILE", help="the file with the API key")
-    return parser

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import itertools
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
-from router.artifact import to_bytes
-from router.artifact_fit import Origin, fit_artifact, num_steps
 from router.artifact_header import ArtifactError, ArtifactHeader
 from router.fit_config import FitConfig, FitRefusedError
-from router.outcome_table import OutcomeTable
-from router.prepared import prepare
-from serving.bringup.progress import ConsoleReport
-from serving.bringup.router_release import LICENCE, describe_router, publish_router
+from serving.bringup.router_release import LICENCE
 from serving.commands.options import settings_from
 from serving.commands.outcomes_file import OutcomesFileError
 from serving.commands.outcomes_source import RELEASED, read_table
+from serving.commands.route_fit_run import fit_table, publish_fitted
 from serving.commands.route_fit_views import print_header, summary_json
-from serving.gateway.embedding import WORDLLAMA, load_embedding
+from serving.gateway.embedding import WORDLLAMA
 from serving.gateway.router_artifact import tiers_fitted_on
 from serving.registry.durable import write_atomically
 from serving.registry.errors import InvalidReferenceError, RegistryError
@@ -58,7 +49,8 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     try:
         table, origin = read_table(args.outcomes, selection=args.set, arms=args.arms)
-        data, header = _fit(table, origin, args)
+        config = FitConfig(penalty=args.penalty, num_folds=args.folds, seed=args.seed)
+        data, header = fit_table(table, origin, config, embedding=args.embedding)
         if args.out is not None:
             args.out.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(args.out, data)
@@ -77,32 +69,19 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _fit(table: OutcomeTable, origin: Origin, args: argparse.Namespace) -> tuple[bytes, ArtifactHeader]:
-    embed = None
-    if args.embedding == WORDLLAMA:
-        name, embed = load_embedding(WORDLLAMA)
-        origin = replace(origin, embedding=name)
-    config = FitConfig(penalty=args.penalty, num_folds=args.folds, seed=args.seed)
-    prepared = prepare(table, embed)
-    report, steps = ConsoleReport(Console(stderr=True)), itertools.count(1)
-    label = f"fitting on {len(table)} prompts, and again without each fold"
-    with report.track(label, num_steps(prepared, config), "tensors") as advance:
-        model, header = fit_artifact(prepared, config, origin, on_step=lambda: advance(next(steps)))
-    return to_bytes(model, header), header
-
-
 def _publish(args: argparse.Namespace, data: bytes, header: ArtifactHeader) -> ArtifactReference:
     settings = settings_from(args)
     store = Store(settings.home / "registry")
     name, alias = args.publish
-    licence = args.licence or (LICENCE if args.outcomes == RELEASED else OWN_LICENCE)
-    parents = tiers_fitted_on(header.models, settings, store)
-    description = describe_router(header, name=name, parents=parents, licence=licence)
-    published = publish_router(store, data, description).reference
-    if alias is not None:
-        reason = f"fitted on {header.num_prompts} prompts"
-        store.aliases.point(alias, published, by=getpass.getuser(), reason=reason)
-    return published
+    return publish_fitted(
+        store,
+        data,
+        header,
+        name=name,
+        alias=alias,
+        parents=tiers_fitted_on(header.models, settings, store),
+        licence=args.licence or (LICENCE if args.outcomes == RELEASED else OWN_LICENCE),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kept.add_argument(
         "--publish",
-        type=_published,
+        type=publication,
         metavar="NAME[@LABEL]",
         help="publish it, and let this alias point at it",
     )
@@ -152,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--penalty", type=_positive, default=default.penalty, help="more is smoother (default %(default)s)"
     )
-    how.add_argument("--folds", type=_count, default=default.num_folds, help="default %(default)s")
+    how.add_argument("--folds", type=fold_count, default=default.num_folds, help="default %(default)s")
     how.add_argument(
         "--seed", type=int, default=default.seed, help="of the deal to folds (default %(default)s)"
     )
@@ -160,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _published(text: str) -> tuple[str, AliasReference | None]:
+def publication(text: str) -> tuple[str, AliasReference | None]:
     """A name, and the alias of it that is to be moved, if any."""
     if re.fullmatch(NAME_PATTERN, text):
         return text, None
@@ -190,7 +169,8 @@ def _positive(text: str) -> float:
     return number
 
 
-def _count(text: str) -> int:
+def fold_count(text: str) -> int:
+    """A number of folds as an argument."""
     if not text.isdecimal() or not 2 <= int(text) <= 50:
         raise argparse.ArgumentTypeError("a whole number from 2 to 50")
     return int(text)

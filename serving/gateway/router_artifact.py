@@ -16,6 +16,7 @@ from router.artifact import from_bytes
 from router.artifact_header import ArtifactError, ArtifactHeader
 from router.difficulty import DifficultyModel, StructuralHeuristic
 from router.fitted import FittedModel
+from serving.bringup.materialize import DELTA_FORMATS, made_name
 from serving.engines.external import ExternalSettings
 from serving.gateway.embedding import find_embedder
 from serving.registry.errors import UnknownReferenceError
@@ -162,7 +163,13 @@ def _name(tier: TierSettings, store: Store) -> str | None:
         return tier.engine.model
     assert tier.model is not None, "settings ask for the model of an engine that is launched"
     try:
-        return store.model_path(tier.model, verify=False).stem
+        reference = parse(tier.model)
+        if isinstance(reference, PathReference):
+            return store.model_path(tier.model).stem
+        artifact = store.load(reference, verify=False)
+        if artifact.manifest.format in DELTA_FORMATS:
+            return made_name(artifact.manifest, tier.engine.quantization)
+        return artifact.weights.stem
     except UnknownReferenceError:
         return f"{tier.model}, which is not in the registry"
 

@@ -61,7 +61,7 @@ def everything(store: Store) -> list[str]:
 
 def test_what_passes_is_published(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     """Kind, format, parents, recipe without this machine's paths, domains' metrics; the alias leads to it, and the
-    commands that make the router know it are said."""
+    command that makes the router know it is said."""
     assert publish(made, evaluated(made), "--alias", "fast@candidate") == 0
     said = capsys.readouterr()
     artifact = made.store.load("fast@candidate")
@@ -80,8 +80,8 @@ def test_what_passes_is_published(made: Made, capsys: pytest.CaptureFixture[str]
     assert manifest.metrics["all"]["retention_low"] == 0.91
     assert manifest.metrics["llama.cpp"]["full_tokens_per_s_16"] == 30
     assert "gate: passes" in said.err
-    assert f"route fit outcomes-{manifest.version}.jsonl --publish router@candidate" in said.err
-    assert "export TIERWISE_TIERS__FAST__MODEL=fast@candidate" in said.err
+    told = "tierwise route refit --set tiers.fast.model=fast@candidate --publish router@candidate"
+    assert told in said.err
 
 
 @pytest.mark.parametrize("words", [("--served", "Q8_0"), ("--served", "Q4_0", "--rank", "8")])

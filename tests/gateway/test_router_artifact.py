@@ -249,3 +249,14 @@ def test_the_tiers_fitted_on_are_found_by_their_models(
     assert tiers_fitted_on({"fast": "another"}, settings(tmp_path), store) == ()
     path = str(tmp_path / "fast-model.gguf")
     assert tiers_fitted_on({"fast": "fast-model"}, settings(tmp_path, fast=path), store) == ()
+
+
+def test_a_policy_goes_by_the_name_of_what_is_made_of_it(store: Store, tmp_path: Path) -> None:
+    """A tier that is published as a difference is known by what its engine calls it, in the tier's quantisation."""
+    source = tmp_path / "weights.delta"
+    source.write_text("difference")
+    description = Description(kind="policy", name="policy", licence="MIT", format="layers-delta-1")
+    published = store.publish(source, description).reference
+    told = settings(tmp_path, fast=str(published), full=str(published))
+    models = {"fast": "policy.Q8_0", "full": "policy.Q4_0"}  # the tiers are in Q8_0
+    assert tiers_fitted_on(models, told, store) == (role(published, "fast"),)

@@ -117,7 +117,7 @@ def test_a_draft_that_pays(made: Made, capsys: pytest.CaptureFixture[str]) -> No
     assert (manifest.kind, manifest.format) == ("draft", "safetensors")
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= {file.path for file in manifest.files}
     assert [each.role for each in manifest.parents] == ["target"]
-    assert "route collect" not in said.err
+    assert "route refit" not in said.err
 
 
 def test_limits_have_to_be_possible(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
