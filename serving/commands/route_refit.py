@@ -29,7 +29,7 @@ from serving.commands.route_collect_prompts import PromptOptionsError, add_optio
 from serving.commands.route_collect_run import Progress, missing
 from serving.commands.route_fit import OWN_LICENCE, fold_count, publication
 from serving.commands.route_fit_run import fit_table, publish_fitted
-from serving.commands.route_refit_figures import fitted_row, row_of, standing
+from serving.commands.route_refit_figures import decider, fitted_row, row_of, standing
 from serving.commands.route_refit_gateway import OwnGatewayError, own_gateway
 from serving.commands.route_refit_plan import plan
 from serving.commands.route_refit_subject import (
@@ -41,7 +41,7 @@ from serving.commands.route_refit_subject import (
     subject_of,
 )
 from serving.commands.route_refit_views import print_plan, print_rows, refit_json
-from serving.gateway.router_artifact import STABLE, load_difficulty
+from serving.gateway.router_artifact import STABLE
 from serving.registry.durable import write_atomically
 from serving.registry.errors import RegistryError
 from serving.registry.store import Store
@@ -183,7 +183,7 @@ def _run(refit: _Refit) -> int:
     print(f"asked {progress.num_done:,} in {asking_s:.0f} s, fitted in {fitting_s:.0f} s")
     print_rows(rows, after)
     print(f"kept: {published}, {artifact}, {refit.outcomes}")
-    print(f"a gateway that starts now decides by {load_difficulty(refit.configured, refit.store).told}")
+    print(f"a gateway that starts now decides by {decider(refit.configured, refit.store).told}")
     if alias != STABLE:
         print(f"to have it decide by the new one: tierwise registry alias {STABLE}={alias or published}")
     return 0
@@ -209,7 +209,9 @@ def _collect(refit: _Refit) -> Progress:
             )
 
     with OutcomesFile(refit.outcomes) as file:
-        if not file.rows:
+        if file.rows:
+            refuse_others(refit.outcomes, refit.subject)  # again, now that nobody else writes it
+        else:
             sign(refit.outcomes, refit.subject)
         if num := len(missing(refit.items, refit.arms, file.rows)):
             report.say(f"starting the tiers to ask them {num:,} times; outcomes go to {refit.outcomes}")

@@ -7,7 +7,7 @@ these prompts, asked of others, which flatters it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from router.difficulty import DifficultyModel
 from router.held_out import HeldOut
 from router.outcome_table import OutcomeTable
 from serving.gateway.embedding import find_embedder
-from serving.gateway.router_artifact import load_difficulty
+from serving.gateway.router_artifact import AUTO, Loaded, load_difficulty
+from serving.registry.errors import RegistryError
 from serving.registry.reference import AliasReference
 from serving.registry.store import Store
 from serving.settings import Settings
+from serving.settings_sources import SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,8 @@ class Row:
 
 
 def standing(settings: Settings, store: Store, alias: AliasReference | None) -> list[Before]:
-    """What a gateway that starts now would decide by, and what the alias points at where that is something else.
-
-    Raises:
-        SettingsError, RegistryError: the settings name an artifact that cannot be used.
-    """
-    loaded = load_difficulty(settings, store)
+    """What a gateway that starts now would decide by, and what the alias points at where that is something else."""
+    loaded = decider(settings, store)
     found = [Before(name=loaded.told, model=loaded.model)]
     entry = None if alias is None else store.aliases.get(alias)
     if alias is None or entry is None or entry.target is None:
@@ -61,6 +59,19 @@ def standing(settings: Settings, store: Store, alias: AliasReference | None) -> 
     if knows and header.version != loaded.model.version:
         found.append(Before(name=f"{alias} until now, {header.version}", model=model))
     return found
+
+
+def decider(settings: Settings, store: Store) -> Loaded:
+    """What `[router] artifact` comes to; what `auto` would, where it names something that cannot be used any more.
+
+    To mend that is what a refit is for, so it does not end one.
+    """
+    try:
+        return load_difficulty(settings, store)
+    except (SettingsError, RegistryError) as error:
+        router = settings.router.model_copy(update={"artifact": AUTO})
+        loaded = load_difficulty(settings.model_copy(update={"router": router}), store)
+        return replace(loaded, told=f"{loaded.told}; as configured it would not start: {error}")
 
 
 def row_of(before: Before, table: OutcomeTable) -> Row:
