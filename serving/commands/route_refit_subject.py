@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from serving.bringup.materialize import DELTA_FORMATS
 from serving.commands.outcomes_file import OutcomesFileError
 from serving.commands.route_collect_client import Sampling
 from serving.engines.llamacpp import LlamaCppSettings
@@ -31,6 +32,7 @@ class Answerer(BaseModel):
     model: str
     """The version in the registry, a file with its SHA-256, or what a server calls its model."""
     quantization: str | None = None
+    """Of what is made of a difference; None where the model is what it is."""
     chat_template_sha256: str | None = None
     request: dict[str, Any] = {}
 
@@ -143,14 +145,16 @@ def _answerer(tier: TierSettings, request: dict[str, Any], store: Store) -> Answ
     if not isinstance(engine, LlamaCppSettings):
         return Answerer(model=engine.model or " ".join(engine.urls), request=request)
     assert tier.model is not None, "settings ask for the model of an engine that is launched"
-    model = tier.model
-    if isinstance(parse(model), PathReference):
+    model, quantization, reference = tier.model, None, parse(tier.model)
+    if isinstance(reference, PathReference):
         path = store.model_path(model)
         model = f"{path} {measure(path.parent, path.name).sha256}"
+    elif store.load(reference, verify=False).manifest.format in DELTA_FORMATS:
+        quantization = engine.quantization
     template = engine.chat_template
     return Answerer(
         model=model,
-        quantization=engine.quantization,
+        quantization=quantization,
         chat_template_sha256=None if template is None else measure(template.parent, template.name).sha256,
         request=request,
     )

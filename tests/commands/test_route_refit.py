@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -99,15 +99,27 @@ class Refits:
         self._argv += ["--prompts", str(questions(directory / "questions.jsonl"))]
         self.temporary = directory / "temporary"
         self.temporary.mkdir()
+        self._started: list[asyncio.subprocess.Process] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self._started:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
 
     async def start(self, *argv: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tierwise", "route", "refit", *self._argv, *argv),
             cwd=Path(__file__).parents[2],
             env={**os.environ, "TMPDIR": str(self.temporary)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
+        self._started.append(process)
+        return process
 
     @property
     def outcomes(self) -> Path | None:
@@ -118,8 +130,11 @@ class Refits:
 async def test_stopped_goes_on_fits_and_publishes(tmp_path: Path) -> None:
     """SIGTERM midway ends the gateway too and keeps what was answered; the same command asks the rest alone, publishes,
     points the alias, and says how it did beside what decided before."""
-    async with MockUpstream(says("odd")) as cheap, MockUpstream(says("even")) as dear:
-        refits = Refits(tmp_path, config_file(tmp_path / "t.toml", {"fast": cheap, "full": dear}))
+    async with (
+        MockUpstream(says("odd")) as cheap,
+        MockUpstream(says("even")) as dear,
+        Refits(tmp_path, config_file(tmp_path / "t.toml", {"fast": cheap, "full": dear})) as refits,
+    ):
         stopped = await refits.start()
         await dear.until(lambda: any("chat" in one.path for one in dear.requests), timeout_s=150)
         dear.script = Script(tokens=("even",), fault=Fault.STALL)
@@ -294,9 +309,9 @@ def test_subject_follows_versions(tmp_path: Path) -> None:
     store = Store(tmp_path / "registry")
     versions = []
     for text in ("one", "two"):
-        (tmp_path / "m.gguf").write_text(text)
-        description = Description(kind="base", name="m", licence="MIT", format="gguf")
-        versions.append(store.publish(tmp_path / "m.gguf", description).reference)
+        (tmp_path / "m.delta").write_text(text)
+        description = Description(kind="policy", name="m", licence="MIT", format="layers-delta-1")
+        versions.append(store.publish(tmp_path / "m.delta", description).reference)
     (tmp_path / "own.gguf").write_text("own")
 
     def of(**engine: Any) -> Settings:
