@@ -147,9 +147,9 @@ ABLATIONS: Final[Mapping[str, Ablation]] = {
         recipe="r3",
         arms={
             "no bonus": {"modes.direct_bonus": 0.0},
-            "bonus .05": {},
+            "bonus .05": {"modes.direct_bonus": 0.05},
             "bonus .2": {"modes.direct_bonus": 0.2},
-            "never forced": {"modes.forced_steps": 0},
+            "never forced": {"modes.direct_bonus": 0.05, "modes.forced_steps": 0},
         },
         measures=(scores, modes),
     ),
