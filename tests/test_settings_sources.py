@@ -133,7 +133,7 @@ def test_precedence(config: Path) -> None:
 
 def leaves(tree: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in tree.items():
-        if isinstance(value, dict) and value and names[:1] != ("arms",):
+        if isinstance(value, dict) and names[:1] != ("arms",):
             yield from leaves(value, (*names, name))
         else:
             yield (*names, name), value

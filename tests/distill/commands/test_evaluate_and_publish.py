@@ -85,7 +85,7 @@ def test_a_quantised_model(made: Made, capsys: pytest.CaptureFixture[str]) -> No
     assert [(each.role, each.reference) for each in manifest.parents] == [
         ("quantised_from", made.base.reference)
     ]
-    assert "TIERWISE_TIERS__FULL__MODEL=full@candidate" in said.err
+    assert "tierwise route refit --set tiers.full.model=full@candidate" in said.err
 
 
 def predictions(made: Made, speed_up: float) -> Path:
