@@ -14,7 +14,7 @@ from tests.integration.conftest import started_gateway
 pytestmark = pytest.mark.engines
 
 CERTAIN, HOPELESS = 20.0, -20.0
-TASK = 'Give the antonym of "happy". Answer with one word.'
+TASK = "Repeat this exactly, and say nothing else: lemon, lantern, harbour, velvet"
 """One of the kind that the released router knows, so that it does not go up for that."""
 BODY = {"max_tokens": 24, "temperature": 0, "messages": [{"role": "user", "content": TASK}]}
 PRICE = 2000.0

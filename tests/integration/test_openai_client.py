@@ -10,8 +10,14 @@ import pytest
 pytestmark = pytest.mark.engines
 
 HI = [{"role": "user", "content": "hi"}]
-SUM = [{"role": "user", "content": "What is 12*45?"}]
-PROOF = [{"role": "user", "content": "Prove that the square root of 2 is irrational."}]
+COPY = [{"role": "user", "content": "Repeat this exactly, and say nothing else: lemon"}]
+OBJECT = [
+    {
+        "role": "user",
+        "content": "Alice, 46, is a lawyer from Sydney.\n"
+        'Give this as a JSON object with the key "name". Answer with the JSON only.',
+    }
+]
 WEATHER = {
     "type": "function",
     "function": {
@@ -37,14 +43,14 @@ def test_chat_answers(client: openai.OpenAI) -> None:
 
 
 def test_auto_picks_different_tiers_and_says_why(client: openai.OpenAI) -> None:
-    """By the released outcomes the full tier alone does sums, and neither can prove much: so the sum goes to the full
-    tier, the proof to the cheaper one, and the headers tell the reason."""
+    """By the released outcomes both tiers copy, and the full tier alone writes JSON: so the object goes to the full
+    tier, the copy to the cheaper one, and the headers tell the reason."""
     headers = {}
-    for name, messages in (("sum", SUM), ("proof", PROOF)):
+    for name, messages in (("object", OBJECT), ("copy", COPY)):
         raw = client.chat.completions.with_raw_response.create(model="auto", messages=messages, max_tokens=32)
         headers[name] = raw.headers
-    assert headers["sum"]["x-tierwise-tier"] == "full"
-    assert headers["proof"]["x-tierwise-tier"] == "fast"
+    assert headers["object"]["x-tierwise-tier"] == "full"
+    assert headers["copy"]["x-tierwise-tier"] == "fast"
     for one in headers.values():
         assert one["x-tierwise-reason"] == "best_value"
         assert 0 < float(one["x-tierwise-success-probability"]) < 1
