@@ -42,6 +42,11 @@ class Score:
         half = Z_95 * stdev(by_item) / sqrt(len(by_item)) if len(by_item) > 1 else 1.0
         return cls(mean, max(0.0, mean - half), min(1.0, mean + half))
 
+    @property
+    def half_width(self) -> float:
+        """Of the interval."""
+        return (self.high - self.low) / 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainScore:
@@ -234,5 +239,5 @@ def _process(domain: Domain, answers: Sequence[Answer]) -> ProcessScore | None:
 def macro_mean(scores: Sequence[Score]) -> Score:
     """The mean of independent scores, at least one, with its interval."""
     mean = fmean(score.mean for score in scores)
-    half = sqrt(sum(((score.high - score.low) / 2) ** 2 for score in scores)) / len(scores)
+    half = sqrt(sum(score.half_width**2 for score in scores)) / len(scores)
     return Score(mean, max(0.0, mean - half), min(1.0, mean + half))

@@ -138,9 +138,8 @@ def _critic(recipe: Recipe, parts: Parts) -> Critic | None:
 def _learner_config(phase: Phase, recipe: Recipe) -> LearnerConfig:
     rl, is_rl = recipe.rl, phase is Phase.RL
     node = rl if is_rl else recipe.sft
-    num_alone = (
-        rl.critic.num_warmup_steps if rl.critic is not None and is_rl else 0
-    )  # the policy stays as it is
+    # steps in which the critic learns alone, and the policy stays as it is
+    num_alone = rl.critic.num_warmup_steps if rl.critic is not None and is_rl else 0
     return LearnerConfig(
         objective=rl.objective,
         clip=Clip(low=rl.clip_low, high=rl.clip_high),

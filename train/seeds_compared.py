@@ -74,17 +74,11 @@ def compare(runs: Sequence[Path], answers: Answers) -> SeedsCompared:
     for run, of_run in zip(runs, found, strict=True):
         if of_run.keys() != set(moments):
             raise RunError(f"{run} is not finished; go on with it by --resume")
-    by_domain: dict[str, dict[str, list[Score]]] = {}
-    for of_run in found:
-        for moment in moments:
-            for row in of_run[moment]["evaluation"]["domains"]:
-                if row[answers] is None:
-                    raise RunError(f"no {answers} answers were scored; set evaluation.num_samples")
-                by_moment = by_domain.setdefault(row["domain"], {each: [] for each in moments})
-                by_moment[moment].append(Score(**row[answers]))
+    scores = {
+        moment: _over_runs([_scores(of_run[moment], answers) for of_run in found]) for moment in moments
+    }
     rows = tuple(
-        _row(name, {moment: _over_runs(scores) for moment, scores in by_moment.items()})
-        for name, by_moment in by_domain.items()
+        _row(name, {moment: scores[moment][name] for moment in moments}) for name in scores[moments[0]]
     )
     macro = {moment: macro_mean([row.scores[moment] for row in rows]) for moment in moments}
     by_seed = tuple({moment: float(of_run[moment][answers]) for moment in moments} for of_run in found)
@@ -101,20 +95,29 @@ def _evaluations(run: Path) -> dict[str, dict[str, Any]]:
     return {line["when"]: line for line in lines if line["when"] in MOMENTS}
 
 
+def _scores(evaluation: Mapping[str, Any], answers: Answers) -> dict[str, Score]:
+    """By domain."""
+    rows = evaluation["evaluation"]["domains"]
+    if any(row[answers] is None for row in rows):
+        raise RunError(f"no {answers} answers were scored; set evaluation.num_samples")
+    return {row["domain"]: Score(**row[answers]) for row in rows}
+
+
 def _row(name: str, scores: Mapping[str, Score]) -> Row:
     before, after = [*scores.values()][-2:]
     gain = after.mean - before.mean
-    half = hypot(_half(before), _half(after))
+    half = hypot(before.half_width, after.half_width)
     return Row(name, scores, Score(gain, gain - half, gain + half))
 
 
-def _over_runs(scores: Sequence[Score]) -> Score:
-    return Score(
-        fmean(score.mean for score in scores),
-        fmean(score.low for score in scores),
-        fmean(score.high for score in scores),
-    )
-
-
-def _half(score: Score) -> float:
-    return (score.high - score.low) / 2
+def _over_runs(of_runs: Sequence[Mapping[str, Score]]) -> dict[str, Score]:
+    """By domain."""
+    joined = {name: [of_run[name] for of_run in of_runs] for name in of_runs[0]}
+    return {
+        name: Score(
+            fmean(score.mean for score in scores),
+            fmean(score.low for score in scores),
+            fmean(score.high for score in scores),
+        )
+        for name, scores in joined.items()
+    }

@@ -69,9 +69,8 @@ class Steps:
         if self._stages is not None:
             self._stages.enter(0 if phase is Phase.SFT else "last")
         self._state = begun(phase, self._recipe, self._parts)
-        scale = (
-            None if self._state.critic is not None else self._state.scale
-        )  # the critic's advantages are scaled
+        # a critic's advantages are scaled where it appraises
+        scale = self._state.scale if self._state.critic is None else None
         self._collector = Collector(self._recipe, self._parts, self._state.curriculum, scale)
 
     def take(self, number: int) -> dict[str, Any] | None:

@@ -83,4 +83,4 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _cell(score: Score, form: str) -> str:
-    return f"{score.mean:{form}} ± {(score.high - score.low) / 2:.3f}"
+    return f"{score.mean:{form}} ± {score.half_width:.3f}"
