@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from train.codec import Codec
 from train.domains.base import Domain, Item
 from train.evaluate import held_out
-from train.replay import PROMPTS
+from train.general_prompts import PROMPTS
 from train.rollouts.rollout import Sampler, SampleRequest, Sampling
 from train.seeds import seed_of
 from train.transcript import Message
@@ -93,7 +93,7 @@ def held_out_prompts(domains: Sequence[Domain], num_items: int) -> list[Prompt]:
 
 
 def general_prompts(num_prompts: int, *, seed: int) -> list[Prompt]:
-    """Prompts of no domain, at most as many as there are (`train.replay.PROMPTS`)."""
+    """Prompts of no domain, at most as many as there are (`train.general_prompts`)."""
     chosen = random.Random(seed_of(seed, _PURPOSE)).sample(PROMPTS, num_prompts)
     return [Prompt(GENERAL, text, text) for text in chosen]
 

@@ -21,8 +21,8 @@ from train.codec import Codec
 from train.credit import by_heart
 from train.curriculum import Curriculum
 from train.domains.base import Domain
+from train.general_prompts import PROMPTS
 from train.parts import UpdatedSampler
-from train.replay import PROMPTS
 from train.rollouts.rollout import Sampler
 from train.seeds import seed_of
 from train.transcript import Message

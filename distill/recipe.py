@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from serving.engines.base import SettingsNode
+from train.general_prompts import PROMPTS
 from train.recipe import BaseSettings, DomainSettings, EvaluationSettings, ScratchSettings, Share, load_tree
-from train.replay import PROMPTS
 
 RECIPES: Path = Path(__file__).with_name("recipes")
 """The shipped ones, each `<name>.toml`."""

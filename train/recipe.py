@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from serving.engines.base import SettingsNode
 from train.context import ContextSettings
+from train.general_prompts import PROMPTS, QUESTIONS
 from train.losses import Objective
 
 RECIPES: Path = Path(__file__).with_name("recipes")
@@ -80,8 +81,8 @@ class ReplaySettings(SettingsNode):
 
     share: Share = 0.1
     """Of a step's prompts: so many are heard beside them, in both phases."""
-    num_prompts: int = Field(256, ge=1, le=492)
-    num_questions: int = Field(0, ge=0, le=260)
+    num_prompts: int = Field(256, ge=1, le=len(PROMPTS))
+    num_questions: int = Field(0, ge=0, le=len(QUESTIONS))
     """Beside them, with short answers, whose tokens count as an answer's."""
     max_answer_tokens: int = Field(48, ge=1)
     token_weight: float = Field(0.25, gt=0)

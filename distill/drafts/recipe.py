@@ -9,8 +9,8 @@ from typing import Self
 from pydantic import Field, ValidationError, model_validator
 
 from serving.engines.base import SettingsNode
+from train.general_prompts import PROMPTS
 from train.recipe import RecipeError
-from train.replay import PROMPTS
 
 RECIPES: Path = Path(__file__).with_name("recipes")
 """The shipped ones, each `<name>.toml`."""

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from train.general_prompts import PROMPTS, QUESTIONS
 from train.recipe import ReplaySettings
-from train.replay import PROMPTS, QUESTION_TOKENS, QUESTIONS, Replay
+from train.replay import QUESTION_TOKENS, Replay
 from train.rollouts.rollout import SampleRequest, Sampling, Span, StopReason
 from train.transcript import Message
 
