@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +12,9 @@ from rich.progress import Progress
 from distill.commands.failures import reported
 from distill.commands.options import new_parser
 from distill.recipe import RECIPES, StudentRecipe, load_recipe
-from train.commands.options import add_home_option, home_of
-from train.commands.run import overrides_of, until_told
-from train.recipe import RecipeError
+from train.commands.options import home_of
+from train.commands.recipe_options import add_recipe_options, say_stopped, with_recipe
+from train.commands.run import until_told
 
 if TYPE_CHECKING:
     from distill.retention import Retention
@@ -52,34 +50,19 @@ class _ToldError(Exception):
 def main(argv: list[str]) -> int:
     """Run `tierwise distill student argv…`. 0 done, 1 failed, 2 for wrong use, 130 stopped."""
     args = parser().parse_args(argv)
-    try:
-        recipe = load_recipe(args.recipe, overrides_of(args.assignments))
-    except RecipeError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 2
-    if args.print_config:
-        print(json.dumps(recipe.model_dump(mode="json"), indent=2))
-        return 0
-    if args.out is None and not args.dry_run:
-        print("tierwise: say where the run is kept: --out RUN", file=sys.stderr)
-        return 2
-    return reported(lambda: _dry_run(recipe, args) if args.dry_run else _run(recipe, args))
+    return with_recipe(args, load_recipe, lambda recipe: reported(lambda: _work(recipe, args)), out="RUN")
 
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
     recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
     made = new_parser("student", ABOUT, EXAMPLES.format(recipes=recipes))
-    made.add_argument("recipe", metavar="RECIPE", help="a shipped recipe, or a .toml file")
-    made.add_argument("--out", type=Path, metavar="RUN", help="where the run is kept")
-    made.add_argument("--resume", action="store_true", help="go on with the run that is there")
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
-    add_home_option(made)
-    made.add_argument("--print-config", action="store_true", help="print the resolved recipe, and end")
-    made.add_argument(
-        "--dry-run", action="store_true", help="say what the run takes, in time, tokens and memory, and end"
-    )
+    add_recipe_options(made, out="RUN", estimated="time, tokens and memory")
     return made
+
+
+def _work(recipe: StudentRecipe, args: argparse.Namespace) -> int:
+    return _dry_run(recipe, args) if args.dry_run else _run(recipe, args)
 
 
 def _dry_run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
@@ -110,7 +93,7 @@ def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
         try:
             kept = _cut(recipe, args.out, workshop, console, told)
         except _ToldError:
-            return _stopped(args)
+            return say_stopped("tierwise distill student", args)
         parts = workshop.parts(kept)
         _warn_of_size(recipe, parts.student, console)
         with RunProgress(console) as progress:
@@ -124,7 +107,7 @@ def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
             )
             is_done = trainer.run(is_resumed=args.resume)
         if not is_done:
-            return _stopped(args)
+            return say_stopped("tierwise distill student", args)
         write_student(args.out, parts.student, workshop.base, kept)
     _show_retention(args.out, console)
     print(args.out)
@@ -158,13 +141,6 @@ def _warn_of_size(recipe: StudentRecipe, student: object, console: Console) -> N
     num_bytes = expected_bytes(moving(student).values())
     if num_bytes > MAX_BYTES:
         console.print(f"[yellow]warning:[/] {too_large(num_bytes)}", highlight=False)
-
-
-def _stopped(args: argparse.Namespace) -> int:
-    assigned = "".join(f" --set {each}" for each in args.assignments)
-    again = f"tierwise distill student {args.recipe} --out {args.out} --resume{assigned}"
-    print(f"stopped and saved; go on with: {again}")
-    return 130
 
 
 def _show_retention(out: Path, console: Console) -> None:

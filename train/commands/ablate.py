@@ -15,7 +15,7 @@ from rich.table import Table
 
 from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
-from train.commands.run import overrides_of
+from train.commands.recipe_options import overrides_of
 from train.recipe import RecipeError
 
 if TYPE_CHECKING:

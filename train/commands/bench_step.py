@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import torch
 
-    from train.commands.run import overrides_of
+    from train.commands.recipe_options import overrides_of
     from train.step_benchmark import measure
 
     torch.set_num_threads(args.threads)

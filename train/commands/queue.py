@@ -12,7 +12,8 @@ from rich.table import Table
 
 from train.commands.failures import reported
 from train.commands.options import add_home_option, home_of, new_parser
-from train.commands.run import overrides_of, until_told
+from train.commands.recipe_options import overrides_of
+from train.commands.run import until_told
 from train.recipe import load_recipe
 from train.scheduler.job import Entry, Job
 from train.scheduler.order import is_urgent

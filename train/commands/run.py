@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from serving.settings_sources import parse_value
 from train.commands.failures import reported
-from train.commands.options import add_home_option, home_of, new_parser
-from train.recipe import RECIPES, Recipe, RecipeError, load_recipe
+from train.commands.options import home_of, new_parser
+from train.commands.recipe_options import add_recipe_options, say_stopped, with_recipe
+from train.recipe import RECIPES, Recipe, load_recipe
 
 if TYPE_CHECKING:
     from train.parts import Parts
@@ -54,18 +53,12 @@ def main(argv: list[str]) -> int:
 def run(verb: str, argv: list[str]) -> int:
     """The story that the three sub-verbs share."""
     args = parser(verb).parse_args(argv)
-    try:
-        recipe = load_recipe(args.recipe, overrides=overrides_of(args.assignments))
-    except RecipeError as error:
-        print(f"tierwise: {error}", file=sys.stderr)
-        return 2
-    if args.print_config:
-        print(json.dumps(recipe.model_dump(mode="json"), indent=2))
-        return 0
-    if args.out is None and not args.dry_run:
-        print("tierwise: say where the run is kept: --out DIR", file=sys.stderr)
-        return 2
-    return reported(lambda: _train(verb, args, recipe))
+    return with_recipe(
+        args,
+        lambda name, overrides: load_recipe(name, overrides=overrides),
+        lambda recipe: reported(lambda: _train(verb, args, recipe)),
+        out="DIR",
+    )
 
 
 def _train(verb: str, args: argparse.Namespace, recipe: Recipe) -> int:
@@ -121,8 +114,7 @@ def _said(is_done: bool, phase: Phase, last: Phase, args: argparse.Namespace, ve
     if is_done or phase is last:
         print(f"done; look at it with: tierwise train report {args.out}")
         return 0
-    print(f"stopped and saved; go on with: tierwise train {verb} {args.recipe} --out {args.out} --resume")
-    return 130
+    return say_stopped(f"tierwise train {verb}", args)
 
 
 def _dry_run(recipe: Recipe, home: Path, console: Console) -> int:
@@ -155,38 +147,15 @@ def until_told() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def overrides_of(assignments: list[str]) -> dict[str, object]:
-    """Members by dotted path, from `KEY=VALUE` texts.
-
-    Raises:
-        RecipeError: a text is none.
-    """
-    overrides: dict[str, object] = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals:
-            raise RecipeError(f"--set {assignment}: write it as KEY=VALUE, for example --set rl.num_steps=50")
-        overrides[key.strip()] = parse_value(text.strip())
-    return overrides
-
-
 def parser(verb: str) -> argparse.ArgumentParser:
     """The sub-verb's parser."""
     recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
     made = new_parser(verb, ABOUT[verb], EXAMPLES.format(recipes=recipes, verb=verb))
-    made.add_argument("recipe", metavar="RECIPE", help="a shipped recipe, or a .toml file")
-    made.add_argument("--out", type=Path, metavar="DIR", help="where the run is kept")
-    made.add_argument("--resume", action="store_true", help="go on with the run that is there")
+    add_recipe_options(made, out="DIR", estimated="time and memory")
     made.add_argument(
         "--wrapping",
         choices=("ddp", "fsdp2"),
         default="ddp",
         help="under accelerate launch: each process has all weights, or a part of those that move",
-    )
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
-    add_home_option(made)
-    made.add_argument("--print-config", action="store_true", help="print the resolved recipe, and end")
-    made.add_argument(
-        "--dry-run", action="store_true", help="say what the run takes, in time and memory, and end"
     )
     return made
