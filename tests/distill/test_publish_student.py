@@ -17,24 +17,13 @@ from distill.packing import Form, pack
 from distill.paired import Estimate, Kept
 from serving.bringup.materialize import BASE_ROLE, BASE_SHA256, engine_model
 from serving.registry.store import Store
-from tests.distill.student_run import DOMAIN, KEPT, Made, copied, good_dossier, make
+from tests.distill.student_run import DOMAIN, KEPT, Made, good_dossier
 from tests.engines.real_engine import running
 from tests.train.test_publish import quiet
 from train.base import locate
 from train.model.weights import load_llama, state_of
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("fresh"))
-
-
-@pytest.fixture
-def made(fresh: Made, tmp_path: Path) -> Made:
-    """A copy of its own, to be published from and into."""
-    return copied(fresh, tmp_path)
 
 
 def sha256_of(path: Path) -> str:

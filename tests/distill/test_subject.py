@@ -17,23 +17,13 @@ from distill.subject import Server, opened, weights_sha256
 from serving.bringup.materialize import materialize
 from serving.engines.base import Endpoint
 from serving.registry.manifest import Description, Parent
-from tests.distill.student_run import DOMAIN, SHAPE, Made, copied, make
+from tests.distill.student_run import DOMAIN, SHAPE, Made
 from tests.train.test_publish import quiet
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.gguf_file import GgufFile
 from train.model.weights import state_of
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("fresh"))
-
-
-@pytest.fixture
-def made(fresh: Made, tmp_path: Path) -> Made:
-    return copied(fresh, tmp_path)
 
 
 def test_a_run_is_its_student(made: Made) -> None:

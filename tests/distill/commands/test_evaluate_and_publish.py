@@ -12,20 +12,10 @@ import torch
 from distill.commands import evaluate, publish
 from distill.subject import weights_sha256
 from serving.engines.requantize import open_model, requantize
-from tests.distill.student_run import DOMAIN, Made, copied, good_dossier, make
+from tests.distill.student_run import DOMAIN, Made, good_dossier
 from tests.train.test_publish import quiet
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("fresh"))
-
-
-@pytest.fixture
-def made(fresh: Made, tmp_path: Path) -> Made:
-    return copied(fresh, tmp_path)
 
 
 def common(made: Made) -> list[str]:
