@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -61,3 +61,17 @@ class Arm:
     """Members merged into the request body when this arm answers."""
     is_available: bool = True
     """False while no replica of the tier can take a request."""
+
+
+def named_arms(names: Sequence[str]) -> list[Arm]:
+    """Arms of which nothing is known but names and order, weakest first: a model that is judged looks at no more."""
+    return [
+        Arm(
+            name=name,
+            tier=name,
+            price=Price(input=0.0, output=0.0),
+            capabilities=Capabilities(context_tokens=1),
+            strength=strength,
+        )
+        for strength, name in enumerate(names)
+    ]

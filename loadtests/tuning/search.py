@@ -164,7 +164,7 @@ class Search:
             await self._judge(trial, best, candidate)
         except EngineDown as error:
             trial.verdict, trial.fault = Verdict.DID_NOT_RUN, str(error)
-        except BaseException:
+        except BaseException:  # whatever ends the race, an interruption too, ends the server
             await stack.aclose()
             raise
         self._tell(self._line(trial))

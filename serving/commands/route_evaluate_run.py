@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from router.arms import Arm, Capabilities, Price
+from router.arms import named_arms
 from router.duplicates import duplicate_groups
 from router.evaluate import NothingToJudgeError, Report, evaluate
 from router.fit import fit, held_out_models
@@ -105,7 +105,7 @@ class Reader:
         )
 
     def _times(self, prepared: Prepared, places: Places, model: FittedModel) -> list[float]:
-        arms = _arms(model)
+        arms = named_arms(model.arms)
         times = []
         for place in places:
             view = prepared.table.view(place)
@@ -185,17 +185,3 @@ def _fresh(prepared: Prepared, training: Prepared) -> Places:
     groups = duplicate_groups(words)
     seen = groups[: len(training.encoded)]
     return np.flatnonzero(~np.isin(groups[len(training.encoded) :], seen))
-
-
-def _arms(model: FittedModel) -> list[Arm]:
-    """The model's arms; it looks at nothing but their names."""
-    return [
-        Arm(
-            name=name,
-            tier=name,
-            price=Price(input=0.0, output=0.0),
-            capabilities=Capabilities(context_tokens=1),
-            strength=strength,
-        )
-        for strength, name in enumerate(model.arms)
-    ]

@@ -6,12 +6,11 @@ these prompts, asked of others, which flatters it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from router.arms import Arm, Capabilities, Price
+from router.arms import named_arms
 from router.artifact import from_bytes
 from router.artifact_header import ArmFigures, ArtifactError, ArtifactHeader
 from router.difficulty import DifficultyModel
@@ -76,7 +75,7 @@ def decider(settings: Settings, store: Store) -> Loaded:
 
 def row_of(before: Before, table: OutcomeTable) -> Row:
     """How it would have done on these outcomes."""
-    arms = _arms(table.arms)
+    arms = named_arms(table.arms)
     views = [table.view(place) for place in range(len(table))]
     forecasts = [before.model.forecast(view, arms) for view in views]
     seen = HeldOut(
@@ -96,17 +95,3 @@ def fitted_row(header: ArtifactHeader) -> Row:
     return Row(
         name=f"{header.version}, held out", apgr=header.metrics.get("apgr"), figures=dict(header.figures)
     )
-
-
-def _arms(names: Sequence[str]) -> list[Arm]:
-    """Weakest first. Models look at the names, and the heuristic at their order."""
-    return [
-        Arm(
-            name=name,
-            tier=name,
-            price=Price(input=0.0, output=0.0),
-            capabilities=Capabilities(context_tokens=1),
-            strength=strength,
-        )
-        for strength, name in enumerate(names)
-    ]
