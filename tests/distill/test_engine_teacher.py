@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from json import dumps, loads
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from distill.student_loss import Origin
 from distill.teacher import PROBE, TokenizerMismatchError
 from distill.whole_teacher import WholeTeacher, states_behind
 from serving.engines.base import Endpoint, EngineError
+from tests.json_server import JsonHandler, listening
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
 from train.credit import by_heart
 from train.model.policy import Line
@@ -28,7 +26,7 @@ GROUPS = (by_heart(Origin.TEACHER, (1, 5, 9), (13, 2, 7)), by_heart(Origin.STUDE
 ALL_BUT_ONE = 29
 
 
-class Engine(BaseHTTPRequestHandler):
+class Engine(JsonHandler):
     """A server of `tiny_llama`, in vLLM's form or in llama.cpp's."""
 
     model: Any
@@ -36,10 +34,10 @@ class Engine(BaseHTTPRequestHandler):
     asked: list[dict[str, Any]]
 
     def do_POST(self) -> None:
-        body = loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.body()
         if self.path == "/tokenize":
             assert body["content"] == body["prompt"] == PROBE
-            return self._say({"tokens": [1, 2, 3]})
+            return self.say({"tokens": [1, 2, 3]})
         self.asked.append(body)
         token_ids = body["prompt"]
         with torch.no_grad():
@@ -48,41 +46,23 @@ class Engine(BaseHTTPRequestHandler):
         if self.form == "vllm":
             pairs_of = zip(told[:-1], token_ids[1:], strict=True)
             places = [None, *(self._by_id(place, token) for place, token in pairs_of)]
-            return self._say({"choices": [{"prompt_logprobs": places}]})
+            return self.say({"choices": [{"prompt_logprobs": places}]})
         pairs = zip(told[-1].indices.tolist(), told[-1].values.tolist(), strict=True)
         top = [{"id": token, "logprob": logprob, "token": "?"} for token, logprob in pairs]
         content = [{"id": top[0]["id"], "logprob": top[0]["logprob"], "top_logprobs": top}]
-        return self._say({"choices": [{"logprobs": {"content": content if self.form == "llamacpp" else []}}]})
+        return self.say({"choices": [{"logprobs": {"content": content if self.form == "llamacpp" else []}}]})
 
     @staticmethod
     def _by_id(place: Any, token: int) -> dict[str, dict[str, float]]:
         pairs = dict(zip(place.indices.tolist(), place.values.tolist(), strict=True))
         return {str(each): {"logprob": logprob} for each, logprob in {token: -99.0, **pairs}.items()}
 
-    def _say(self, value: object) -> None:
-        text = dumps(value).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     Engine.asked, Engine.model = [], reference_llama(tiny_llama(SHAPE, dtype=torch.float32))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield Endpoint(url=f"http://127.0.0.1:{server.server_port}", api_key=None)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Engine) as url:
+        yield Endpoint(url=url, api_key=None)
 
 
 @pytest.mark.parametrize(("form", "num_asked"), [("vllm", 2), ("llamacpp", 6)])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from json import dumps, loads
+from json import loads
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving.engines.base import Endpoint, EngineError
+from tests.json_server import JsonHandler, listening
 from tests.train.rollouts.test_turns_in_chat import chat
 from train.commands import eval as eval_command
 from train.served import Asked, evaluate_served, first_model
@@ -20,7 +19,7 @@ from train.served import Asked, evaluate_served, first_model
 SUM = re.compile(r"(\d+)\+(\d+)=")
 
 
-class Adder(BaseHTTPRequestHandler):
+class Adder(JsonHandler):
     """A server that adds, in the tokens of `chat`, and knows nothing else."""
 
     codec: Any
@@ -28,41 +27,25 @@ class Adder(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The list of models."""
-        self._say({"data": [{"id": "adder"}]})
+        self.say({"data": [{"id": "adder"}]})
 
     def do_POST(self) -> None:
         """A completion."""
-        body = loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.body()
         self.asked.append({**body, "key": self.headers["authorization"]})
         found = SUM.search(self.codec.text(body["prompt"]))
         said = str(int(found[1]) + int(found[2])) if found else "no"
         tokens = self.codec.answer(said)
         logprobs = {"token_logprobs": [-0.1] * len(tokens)}
-        self._say({"choices": [{"token_ids": list(tokens), "logprobs": logprobs, "finish_reason": "stop"}]})
-
-    def _say(self, value: object) -> None:
-        text = dumps(value).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.say({"choices": [{"token_ids": list(tokens), "logprobs": logprobs, "finish_reason": "stop"}]})
 
 
 @pytest.fixture
 def adder(tmp_path: Path) -> Iterator[Endpoint]:
     """On a port of its own."""
     Adder.codec, Adder.asked = chat(tmp_path), []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Adder)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield Endpoint(url=f"http://127.0.0.1:{server.server_port}", api_key="secret", keeps_connections=False)
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening(Adder) as url:
+        yield Endpoint(url=url, api_key="secret", keeps_connections=False)
 
 
 def test_a_server_is_scored(adder: Endpoint, tmp_path: Path) -> None:
