@@ -36,7 +36,9 @@ class Teacher(Protocol):
         ...
 
     def read(self, line: Line, depths: Sequence[int]) -> tuple[TeacherScores, list[Tensor]]:
-        """What it says at the line's predictors, and its states there behind so many layers, (rows, E) each.
+        """What it says at the line's predictors, and its states behind so many layers.
+
+        States are of every token, (tokens, E), and behind the last layer of the predictors alone, (rows, E).
 
         Args:
             line: of texts.

@@ -35,6 +35,9 @@ class WholeTeacher:
 def states_behind(model: Llama, line: Line, depths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
     """Normed states (rows, E) of the line's predictors, and those behind so many layers as they are.
 
+    Behind layers below the last they are of every token (tokens, E), prompts too: they are computed anyway, and there
+    are several times as many as predictors. Behind the last there are those of predictors alone.
+
     Args:
         model: any.
         line: of texts.
@@ -45,7 +48,7 @@ def states_behind(model: Llama, line: Line, depths: Sequence[int]) -> tuple[Tens
     found: list[Tensor] = []
     for start, depth in pairwise((0, *(depth for depth in depths if depth < last))):
         states = model.through(states, line.positions, line.attend, range(start, depth))
-        found.append(states.index_select(0, line.predictors))
+        found.append(states)
     begun = max((depth for depth in depths if depth < last), default=0)
     states = model.through(states, line.positions, line.attend, range(begun, last), line.predictors)
     if last in depths:

@@ -8,11 +8,12 @@ import torch
 from distill.recipe import PhaseSettings
 from distill.student_learner import StudentLearner
 from distill.student_loss import Counts, Matched, Origin, Seen, StudentLoss
-from distill.whole_teacher import WholeTeacher
+from distill.whole_teacher import WholeTeacher, states_behind
 from tests.train.model.tiny import reference_llama, tiny_llama, tiny_shape
 from train.batch import micro_batches
 from train.credit import by_heart
 from train.model.llama import Llama
+from train.model.policy import Line
 
 torch.set_num_threads(1)
 GROUPS = (
@@ -83,6 +84,18 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(divergence: str) -> 
 def test_states_are_matched_where_the_next_kept_layer_begins() -> None:
     """Layers 0, 2 and 4 of six: what each of them gives goes on into the next, the last into the norm."""
     assert Matched.of((0, 2, 4), 6) == Matched((1, 2, 3), (2, 4, 6))
+
+
+def test_states_below_the_last_are_of_prompts_too(pair: tuple[Llama, Llama]) -> None:
+    """As `transformers` has them, of every token; behind the last layer of predictors alone."""
+    teacher, group = pair[1], GROUPS[0]
+    line = Line((group,), teacher.lm_head.weight)
+    _, (below, last) = states_behind(teacher, line, (1, 3))
+    token_ids = torch.tensor([[*group.prompt, *group.credits[0].token_ids]])
+    with torch.no_grad():
+        expected = reference_llama(teacher)(token_ids, output_hidden_states=True).hidden_states[1][0]
+    torch.testing.assert_close(below, expected[: len(line.token_ids)])
+    assert len(last) == len(line.predictors) < len(below)
 
 
 def test_a_step_moves_what_moves(pair: tuple[Llama, Llama]) -> None:
