@@ -23,6 +23,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.budget_bench",
         "whether a running gateway holds its share while requests become twice as hard",
     ),
+    "frontier": (
+        "loadtests.frontier_bench",
+        "what routing brings on the real tiers, beside always one of them and a lot between them",
+    ),
     "router": (
         "loadtests.router_bench",
         "how long the router takes to decide, and what of it is reading, model and policy",

@@ -108,6 +108,8 @@ class _Recorder:
         self._headers_s: float | None = None
         self._status: int | None = None
         self._tier: str | None = None
+        self._request_id: str | None = None
+        self._pieces: list[str] = []
         self._events = EventStream()
         self._body = b""
         self._token_times_s: list[float] = []
@@ -124,8 +126,8 @@ class _Recorder:
     def on_headers(self, status: int, headers: dict[bytes, bytes], now_s: float) -> None:
         self._headers_s = now_s
         self._status = status
-        tier = headers.get(b"x-tierwise-tier")
-        self._tier = None if tier is None else tier.decode("latin-1")
+        self._tier = _text_of(headers, b"x-tierwise-tier")
+        self._request_id = _text_of(headers, b"x-request-id")
         self._report_moment(Moment.HEADERS)
 
     def on_body(self, data: bytes, now_s: float) -> None:
@@ -151,6 +153,8 @@ class _Recorder:
                 error=error or self._fault(),
                 tier=self._tier,
                 num_output_tokens=self._num_output_tokens,
+                request_id=self._request_id,
+                text="".join(self._pieces),
             )
         )
 
@@ -167,7 +171,9 @@ class _Recorder:
             self._error = f"the stream ended with an error: {_error_message(chunk)}"
         if chunk.get("usage"):
             self._num_output_tokens = chunk["usage"].get("completion_tokens")
-        if any(map(_has_output, chunk.get("choices", ()))):
+        choices = chunk.get("choices", ())
+        if any(map(_has_output, choices)):
+            self._pieces += [_said(choice, "delta") for choice in choices if not choice.get("index")]
             self._token_times_s.append(now_s)
             self._report_moment(Moment.TOKEN)
 
@@ -185,6 +191,7 @@ class _Recorder:
             return "the answer is no JSON"
         if not answer.get("choices"):
             return "the answer has no choices"
+        self._pieces.append(_said(answer["choices"][0], "message"))
         self._num_output_tokens = (answer.get("usage") or {}).get("completion_tokens")
         return None
 
@@ -193,6 +200,15 @@ def _has_output(choice: dict[str, Any]) -> bool:
     """Whether a chunk's choice carries text, reasoning or a tool call. The role alone is no output."""
     delta = choice.get("delta") or {}
     return any(value for name, value in delta.items() if name != "role")
+
+
+def _said(choice: dict[str, Any], where: str) -> str:
+    return (choice.get(where) or {}).get("content") or ""
+
+
+def _text_of(headers: dict[bytes, bytes], name: bytes) -> str | None:
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")
 
 
 def _error_message(body: Any) -> str:

@@ -32,6 +32,10 @@ class Timeline:
     """`x-tierwise-tier`."""
     num_output_tokens: int | None = None
     """By the answer's own usage."""
+    request_id: str | None = None
+    """`x-request-id`."""
+    text: str = ""
+    """What was said, of the first choice; without reasoning and tool calls."""
 
     @property
     def e2e_s(self) -> float:

@@ -1,0 +1,133 @@
+"""Asks one way of a frontier its prompts, some clients at a time, and writes down what came of each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from loadtests.alarms import Alarms
+from loadtests.stream_client import ChatClient
+from loadtests.timeline import Timeline
+from router.prompts import Item
+
+TIMEOUT_S: Final = 300.0
+"""After which an unfinished request counts as failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to have requests answered."""
+
+    name: str
+    model: str
+    """What is asked for: a tier's name, or `auto`."""
+    target: float | None
+    """The share of the strongest tier that the gateway is to hold; None where the client names the tier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How a way is asked, besides what."""
+
+    concurrency: int
+    """Clients, each of which asks its next as soon as it has its last answer."""
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of one prompt. Times are seconds, as the client saw them."""
+
+    prompt_id: str
+    is_right: bool
+    tier: str | None
+    reason: str | None
+    """Why the gateway chose it."""
+    router: str | None
+    """The version of what decided."""
+    cost: float
+    """By the ledger: of what was used, all attempts together."""
+    ttft_s: float | None
+    tpot_s: float | None
+    """None of one token."""
+    e2e_s: float
+    num_output_tokens: int
+    text: str
+    error: str | None
+    """Why there is no whole answer."""
+
+
+async def ask(
+    url: str, items: Sequence[Item], *, model: str, load: Load, on_answer: Callable[[], None]
+) -> list[Timeline]:
+    """Ask for each item's answer as a stream, at temperature 0; their timelines, in the order of the items."""
+    alarms = Alarms(asyncio.get_running_loop())
+    client = ChatClient(url, alarms=alarms, max_connections=load.concurrency, timeout_s=TIMEOUT_S)
+    timelines: dict[int, Timeline] = {}
+    left = iter(enumerate(items))
+
+    async def work() -> None:
+        for place, item in left:
+            timelines[place] = await _one(client, chat(item.prompt, model, load.max_tokens))
+            on_answer()
+
+    try:
+        async with asyncio.TaskGroup() as clients:
+            for _ in range(load.concurrency):
+                clients.create_task(work())
+    finally:
+        await client.close()
+        alarms.close()
+    return [timelines[place] for place in range(len(items))]
+
+
+def chat(prompt: str, model: str, max_tokens: int) -> bytes:
+    """The body of a request."""
+    return orjson.dumps(
+        {
+            "model": model,
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+    )
+
+
+def answer_of(item: Item, timeline: Timeline, decisions: Mapping[str, Mapping[str, Any]]) -> Answer:
+    """An item's answer, judged.
+
+    Args:
+        item: what was asked.
+        timeline: of the request.
+        decisions: the ledger's, by request id. A request that never reached the gateway has none.
+    """
+    decision = decisions.get(timeline.request_id or "", {})
+    return Answer(
+        prompt_id=item.prompt_id,
+        is_right=timeline.error is None and item.passes(timeline.text),
+        tier=timeline.tier,
+        reason=decision.get("reason"),
+        router=decision.get("artifact_version"),
+        cost=decision.get("cost") or 0.0,
+        ttft_s=timeline.ttft_s,
+        tpot_s=timeline.tpot_s,
+        e2e_s=timeline.e2e_s,
+        num_output_tokens=timeline.num_output_tokens or 0,
+        text=timeline.text,
+        error=timeline.error,
+    )
+
+
+async def _one(client: ChatClient, body: bytes) -> Timeline:
+    ended: asyncio.Future[Timeline] = asyncio.get_running_loop().create_future()
+    client.send(
+        client.request(body), scheduled_s=time.monotonic(), is_streaming=True, on_end=ended.set_result
+    )
+    return await ended
