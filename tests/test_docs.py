@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
     "tierwise distill quantize": "tests/distill/commands/test_quantize_command.py",
     "tierwise distill early-exit": "tests/distill/commands/test_prune_and_early_exit.py",
     "tierwise distill evaluate": "tests/distill/commands/test_evaluate_and_publish.py",
+    "tierwise distill line-up": "tests/distill/commands/test_line_up.py",
     "tierwise distill publish": "tests/distill/commands/test_evaluate_and_publish.py",
     "tierwise route refit": "tests/commands/test_route_refit.py",
     "tierwise registry alias": "tests/commands/test_registry_command.py",

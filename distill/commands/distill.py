@@ -16,6 +16,7 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     "draft": ("distill.commands.draft", "train a draft head, or measure how often a draft is taken"),
     "cost-model": ("distill.commands.cost_model", "say whether a draft pays on this machine"),
     "evaluate": ("distill.commands.evaluate", "say what a candidate keeps of the full model"),
+    "line-up": ("distill.commands.line_up", "hold several models against one another, in one table"),
     "publish": ("distill.commands.publish", "publish what passes the gate, or refuse"),
 }
 

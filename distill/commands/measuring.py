@@ -1,4 +1,4 @@
-"""Options with which `evaluate` and `publish` say what is measured, and what they come to."""
+"""Options with which `evaluate`, `publish` and `line-up` say what is measured, and what they come to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", required=True, metavar="TEACHER", help="the full model: an artifact, a directory, a GGUF"
     )
-    asked = parser.add_argument_group("what both are asked")
+    asked = add_asking_options(parser, "what both are asked")
+    asked.add_argument(
+        "--samples", type=int, default=0, metavar="K", help="compare means of K samples, not greedy answers"
+    )
+    add_trying_options(parser)
+
+
+def add_asking_options(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
+    """Add which items are asked; `questions_of` reads them."""
+    asked = parser.add_argument_group(title)
     asked.add_argument(
         "--domains",
         type=_names,
@@ -31,10 +40,12 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
         "--levels", type=_numbers, default=[], metavar="0,1", help="(default 0,1, or as trained)"
     )
     asked.add_argument("--items", type=int, default=32, metavar="N", help="of each domain (default 32)")
-    asked.add_argument(
-        "--samples", type=int, default=0, metavar="K", help="compare means of K samples, not greedy answers"
-    )
     asked.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")
+    return asked
+
+
+def add_trying_options(parser: argparse.ArgumentParser, *, num_rounds: int = 3) -> None:
+    """Add how engines are tried; `trying_of` reads them."""
     tried = parser.add_argument_group("how engines are tried")
     tried.add_argument(
         "--engines", type=_engines, default=None, metavar="E,E", help="llama.cpp, vLLM (default both)"
@@ -44,7 +55,7 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     )
     tried.add_argument("--streams", type=_numbers, default=[1, 16], metavar="N,N", help="(default 1,16)")
     tried.add_argument("--tokens", type=int, default=64, help="of a timed answer (default 64)")
-    tried.add_argument("--rounds", type=int, default=3, help="(default 3)")
+    tried.add_argument("--rounds", type=int, default=num_rounds, help=f"(default {num_rounds})")
     tried.add_argument("--threads", type=int, help="torch's and the engines' own choice where absent")
     tried.add_argument(
         "--full-quantization",
@@ -77,7 +88,7 @@ def questions_of(args: argparse.Namespace, candidate: str, store: Store, report:
     return Questions(
         domains=named,
         num_items=args.items,
-        num_samples=args.samples,
+        num_samples=getattr(args, "samples", 0),
         num_drafts=getattr(args, "drafts", 0),
         seed=args.seed,
     )

@@ -20,6 +20,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
     ),
     "explain": ("serving.commands.route_explain", "say which arm would answer a prompt, and why"),
     "fit": ("serving.commands.route_fit", "fit the difficulty model on outcomes; write or publish it"),
+    "forecast": (
+        "serving.commands.route_forecast",
+        "say of every prompt in a file how likely each arm is to answer it rightly",
+    ),
     "refit": (
         "serving.commands.route_refit",
         "start the tiers, ask them, fit the router on them and publish it",
