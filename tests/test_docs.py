@@ -23,6 +23,7 @@ RUN_ELSEWHERE = {
     "tierwise bench gateway": ".ci/run",
     "tierwise bench disconnects": ".ci/run",
     "tierwise bench budget": "tests/loadtests/test_budget_bench.py",
+    "tierwise bench frontier": "tests/loadtests/test_frontier_bench.py",
     "tierwise bench start": ".ci/run",
     "tierwise bench engine ./checkpoint --engine vllm": "tests/loadtests/test_engine_bench_vllm.py",
     "tierwise bench engine": "tests/loadtests/test_engine_bench.py",
