@@ -17,7 +17,6 @@ from train.commands.recipe_options import add_recipe_options, say_stopped, with_
 from train.commands.run import until_told
 
 if TYPE_CHECKING:
-    from distill.retention import Retention
     from distill.student_parts import Workshop
 
 ABOUT = """\
@@ -58,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
     recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
     made = new_parser("student", ABOUT, EXAMPLES.format(recipes=recipes))
     add_recipe_options(made, out="RUN", estimated="time, tokens and memory")
+    made.add_argument(
+        "--verbose", action="store_true", help="show every domain's scores, where they are more than 24 too"
+    )
     return made
 
 
@@ -76,9 +78,10 @@ def _dry_run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
 
 
 def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
+    from distill.commands.student_views import EvaluationViews
     from distill.student_directory import keep_origin, write_student
     from distill.student_parts import assembled
-    from distill.trainer import StudentTrainer
+    from distill.trainer import TEACHER, StudentTrainer
     from serving.bringup.progress import ConsoleReport
     from train.commands.run_progress import RunProgress
     from train.run_directory import RunDirectory
@@ -96,7 +99,8 @@ def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
             return say_stopped("tierwise distill student", args)
         parts = workshop.parts(kept)
         _warn_of_size(recipe, parts.student, console)
-        with RunProgress(console) as progress:
+        views = EvaluationViews(args.out, TEACHER, is_whole=args.verbose)
+        with RunProgress(console, tables=views) as progress:
             trainer = StudentTrainer(
                 recipe,
                 parts,
@@ -109,7 +113,7 @@ def _run(recipe: StudentRecipe, args: argparse.Namespace) -> int:
         if not is_done:
             return say_stopped("tierwise distill student", args)
         write_student(args.out, parts.student, workshop.base, kept)
-    _show_retention(args.out, console)
+    _show_retention(args, console)
     print(args.out)
     return 0
 
@@ -143,21 +147,12 @@ def _warn_of_size(recipe: StudentRecipe, student: object, console: Console) -> N
         console.print(f"[yellow]warning:[/] {too_large(num_bytes)}", highlight=False)
 
 
-def _show_retention(out: Path, console: Console) -> None:
-    from rich.table import Table
-
+def _show_retention(args: argparse.Namespace, console: Console) -> None:
+    from distill.commands.student_views import retention_tables
     from distill.retention import last_retention
     from distill.trainer import TEACHER
     from train.run_directory import read_metrics
 
-    table = Table(title="what the student kept of its teacher, greedy", title_justify="left")
-    for name in ("domain", "items", "teacher", "student", "kept"):
-        table.add_column(name, justify="left" if name == "domain" else "right")
-    for row in last_retention(read_metrics(out), TEACHER):
-        table.add_row(row.domain, str(row.num_items), *_cells(row))
-    console.print(table)
-
-
-def _cells(row: Retention) -> tuple[str, ...]:
-    scores = [f"{each.mean:.3f} [{each.low:.2f}, {each.high:.2f}]" for each in (row.teacher, row.student)]
-    return (*(each.replace("[", "\\[") for each in scores), "" if row.share is None else f"{row.share:.0%}")
+    rows = last_retention(read_metrics(args.out), TEACHER)
+    for table in retention_tables(rows, args.out, is_whole=args.verbose):
+        console.print(table)

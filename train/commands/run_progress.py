@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 
 
 class RunProgress:
-    """Entered, it is drawn to the console; where that is no terminal, a line is printed now and then."""
+    """Entered, it is drawn to the console; where that is no terminal, a line is printed now and then.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: where.
+        tables: of what an evaluation found, from its metrics; `evaluation_tables` where None.
+    """
+
+    def __init__(
+        self, console: Console, *, tables: Callable[[Mapping[str, Any]], Iterator[Table]] | None = None
+    ) -> None:
         self._console = console
+        self._tables = tables or evaluation_tables
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -57,7 +65,7 @@ class RunProgress:
             if self._evaluation is not None:
                 self._bars.remove_task(self._evaluation)
                 self._evaluation = None
-            for table in evaluation_tables(step.metrics):
+            for table in self._tables(step.metrics):
                 self._bars.console.print(table)
             return
         seen = _seen(step.metrics)
@@ -93,22 +101,24 @@ def _process_table(by_domain: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _score_table(metrics: Mapping[str, Any]) -> Table:
-    """A line a domain, and their mean."""
+    """A line a domain, and their mean; samples only where any were drawn, for eighty columns are soon full."""
     table = Table(title=f"{metrics['when'].replace('_', ' ')}", title_justify="left")
-    for name in ("domain", "items", "greedy", "", "sampled", "", "tokens", "errors"):
+    is_sampled = "sampled" in metrics
+    sampled_names = ("sampled", "") if is_sampled else ()
+    for name in ("domain", "items", "greedy", "", *sampled_names, "tokens", "errors"):
         table.add_column(name, justify="left" if name == "domain" else "right")
     for row in metrics["evaluation"]["domains"]:
         table.add_row(
             row["domain"],
             str(row["num_items"]),
             *_score(row["greedy"]),
-            *_score(row["sampled"]),
+            *(_score(row["sampled"]) if is_sampled else ()),
             f"{row['mean_tokens']:.1f}",
             str(row["num_errors"] or ""),
         )
     table.add_section()
-    sampled = f"{metrics['sampled']:.3f}" if "sampled" in metrics else ""
-    table.add_row("macro mean", "", f"{metrics['greedy']:.3f}", "", sampled, "", "", "")
+    sampled = (f"{metrics['sampled']:.3f}", "") if is_sampled else ()
+    table.add_row("macro mean", "", f"{metrics['greedy']:.3f}", "", *sampled, "", "")
     return table
 
 
