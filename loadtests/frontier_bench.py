@@ -25,7 +25,7 @@ from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from loadtests.child_process import ChildError
-from loadtests.frontier_load import Answer, Load, Way, answer_of, ask
+from loadtests.frontier_load import Answer, LedgerGapError, Load, Way, answers_of, ask
 from loadtests.frontier_options import parser, serve_options
 from loadtests.frontier_plot import MissingLibraryError, frontier_png, require_matplotlib
 from loadtests.frontier_prompts import HeldOut, PromptsError, held_out, own, read_outcomes, recorded
@@ -39,7 +39,7 @@ from router.prompts import Item
 START_S: Final = 8.0
 REQUEST_S: Final = 0.12
 """What a turn's start and a request are taken to last where no turn was seen: the released tiers on two cores."""
-FAILURES: Final = (ChildError, MissingLibraryError, OtherRunError, PromptsError)
+FAILURES: Final = (ChildError, LedgerGapError, MissingLibraryError, OtherRunError, PromptsError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ def _take(bench: _Bench, step: Step, on_answer: Callable[[], None]) -> Taken:
         part=step.part,
         starting_s=up_s - began_s,
         asking_s=over_s - up_s,
-        answers=tuple(answer_of(*pair, decided) for pair in zip(items, timelines, strict=True)),
+        answers=answers_of(items, timelines, decided),
     )
 
 

@@ -19,6 +19,10 @@ TIMEOUT_S: Final = 300.0
 """After which an unfinished request counts as failed."""
 
 
+class LedgerGapError(Exception):
+    """What was answered is not all in the ledger; the message has the remedy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """A way to have requests answered."""
@@ -100,15 +104,32 @@ def chat(prompt: str, model: str, max_tokens: int) -> bytes:
     )
 
 
-def answer_of(item: Item, timeline: Timeline, decisions: Mapping[str, Mapping[str, Any]]) -> Answer:
-    """An item's answer, judged.
+def answers_of(
+    items: Sequence[Item], timelines: Sequence[Timeline], decisions: Mapping[str, Mapping[str, Any]]
+) -> tuple[Answer, ...]:
+    """The items' answers, judged.
 
     Args:
-        item: what was asked.
-        timeline: of the request.
+        items: what was asked.
+        timelines: of the requests, in the order of the items.
         decisions: the ledger's, by request id. A request that never reached the gateway has none.
+
+    Raises:
+        LedgerGapError: the ledger lacks requests that were answered, so that nobody knows what they cost.
     """
-    decision = decisions.get(timeline.request_id or "", {})
+    lacking = [each for each in timelines if each.error is None and each.request_id not in decisions]
+    if lacking:
+        raise LedgerGapError(
+            f"the gateway's ledger lacks {len(lacking)} of {len(timelines)} answers: it did not end in time; run it "
+            "again on a machine with less to do"
+        )
+    return tuple(
+        _answer(item, timeline, decisions.get(timeline.request_id or "", {}))
+        for item, timeline in zip(items, timelines, strict=True)
+    )
+
+
+def _answer(item: Item, timeline: Timeline, decision: Mapping[str, Any]) -> Answer:
     return Answer(
         prompt_id=item.prompt_id,
         is_right=timeline.error is None and item.passes(timeline.text),

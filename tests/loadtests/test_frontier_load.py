@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from loadtests.frontier_load import Load, answer_of, ask
+import pytest
+
+from loadtests.frontier_load import LedgerGapError, Load, answers_of, ask
 from loadtests.mock_answers import MODEL
 from router.prompts import make
 from tests.fakes import MockUpstream, Script
@@ -31,8 +33,10 @@ async def test_every_item_is_asked_once() -> None:
     assert {(body["temperature"], body["max_tokens"], body["stream"]) for body in bodies} == {(0, 9, True)}
 
     decision = {"reason": "best_value", "artifact_version": "router-1", "cost": 2.5}
-    answers = [answer_of(item, timelines[0], {"r": decision}) for item in ITEMS]
+    answers = answers_of(ITEMS, timelines, {"r": decision})
     assert [answer.is_right for answer in answers] == [item.passes("It is 7.") for item in ITEMS]
+    with pytest.raises(LedgerGapError, match="lacks 5 of 5"):
+        answers_of(ITEMS, timelines, {})
     assert {(answer.cost, answer.router, answer.tier) for answer in answers} == {(2.5, "router-1", "fast")}
 
 
@@ -42,6 +46,6 @@ async def test_a_failed_request_is_wrong_and_free() -> None:
         upstream.script = Script(status=503, error={"message": "busy"})
         load = Load(concurrency=1, max_tokens=9)
         (timeline,) = await ask(upstream.url, ITEMS[:1], model=MODEL, load=load, on_answer=lambda: None)
-    answer = answer_of(ITEMS[0], timeline, {})
+    (answer,) = answers_of(ITEMS[:1], [timeline], {})
     assert answer.error is not None
     assert (answer.is_right, answer.tier, answer.cost, answer.ttft_s) == (False, None, 0.0, None)
