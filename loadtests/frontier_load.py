@@ -148,7 +148,10 @@ def _answer(item: Item, timeline: Timeline, decision: Mapping[str, Any]) -> Answ
 
 async def _one(client: ChatClient, body: bytes) -> Timeline:
     ended: asyncio.Future[Timeline] = asyncio.get_running_loop().create_future()
-    client.send(
-        client.request(body), scheduled_s=time.monotonic(), is_streaming=True, on_end=ended.set_result
-    )
+
+    def on_end(timeline: Timeline) -> None:
+        if not ended.done():  # cancelled, where the whole run is
+            ended.set_result(timeline)
+
+    client.send(client.request(body), scheduled_s=time.monotonic(), is_streaming=True, on_end=on_end)
     return await ended

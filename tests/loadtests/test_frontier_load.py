@@ -49,3 +49,19 @@ async def test_a_failed_request_is_wrong_and_free() -> None:
     (answer,) = answers_of(ITEMS[:1], [timeline], {})
     assert answer.error is not None
     assert (answer.is_right, answer.tier, answer.cost, answer.ttft_s) == (False, None, 0.0, None)
+
+
+async def test_a_run_that_is_stopped_leaves_quietly() -> None:
+    """Ctrl-C amid answers: requests are broken off, and no callback meets a future that is gone."""
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    async with MockUpstream() as upstream:
+        upstream.script = Script(ttft_s=30.0)
+        load = Load(concurrency=2, max_tokens=9)
+        asking = asyncio.create_task(ask(upstream.url, ITEMS, model=MODEL, load=load, on_answer=lambda: None))
+        await upstream.until(lambda: len(upstream.requests) == 2)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    await asyncio.sleep(0)
+    assert not faults
