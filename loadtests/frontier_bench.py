@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import orjson
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from loadtests.child_process import ChildError
@@ -31,6 +30,7 @@ from loadtests.frontier_plot import MissingLibraryError, frontier_png, require_m
 from loadtests.frontier_prompts import HeldOut, PromptsError, held_out, own, read_outcomes, recorded
 from loadtests.frontier_report import Objectives, Report, as_json, markdown, report_of
 from loadtests.frontier_runs import Kept, OtherRunError, Step, Taken, steps
+from loadtests.frontier_tables import render
 from loadtests.frontier_tiers import Subject, decisions, gateway_on, subject_of
 from loadtests.machine import this_machine
 from loadtests.timeline import Timeline
@@ -238,4 +238,4 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     elif args.markdown:
         print(markdown(report))
     else:
-        Console().print(Markdown(markdown(report)))
+        Console().print(render(report))

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from router.resampling import Estimate, Figure, Floats, Resamples
 
 NUM_DRAWS: Final = 2000
+MIN_GROUPS: Final = 100
+"""Of fewer prompts unlike each other nothing is called above the line: intervals of few are too narrow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,9 @@ class Frontier:
     num_prompts: int
     num_groups: int
 
-
-def is_above(gain: Estimate) -> bool:
-    """Whether the whole interval is above the line. Of nine intervals without a gain, one may be so by chance."""
-    return gain.low > 0
+    def is_above(self, gain: Estimate) -> bool:
+        """Whether the whole interval is above the line. Of nine intervals without a gain, one may be so by chance."""
+        return self.num_groups >= MIN_GROUPS and gain.low > 0
 
 
 def frontier(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadtests.frontier_figures import Columns, Frontier, Point, frontier, is_above
+from loadtests.frontier_figures import Columns, Frontier, Point, frontier
 from loadtests.frontier_load import Answer, Way
 from loadtests.machine import Machine
 from router.resampling import Estimate
@@ -140,11 +140,11 @@ def verdict(of: Frontier) -> str:
     """Whether the routed curve lies above the line between the ends, in a sentence or two."""
     mean = of.mean_gain
     both = {"at equal share": mean.at_share, "at equal cost": mean.at_cost}
-    above = [name for name, gain in both.items() if is_above(gain)]
+    above = [name for name, gain in both.items() if of.is_above(gain)]
     figures = "; ".join(f"{name} {points(gain)}" for name, gain in both.items())
     said = f"lies above the line {' and '.join(above)}" if above else "could not be told from the line"
-    num_share = sum(is_above(each.at_share) for each in of.gains.values())
-    num_cost = sum(is_above(each.at_cost) for each in of.gains.values())
+    num_share = sum(of.is_above(each.at_share) for each in of.gains.values())
+    num_cost = sum(of.is_above(each.at_cost) for each in of.gains.values())
     return (
         f"The routed curve {said}: {figures}, in points on average over {len(of.gains)} budgets. By itself, a budget's "
         f"interval is above the line at equal share for {num_share}, at equal cost for {num_cost} of them."
@@ -202,7 +202,10 @@ def as_json(report: Report) -> dict[str, Any]:
             for target, point in of.routed.items()
         ],
         "mean_gain": of.mean_gain,
-        "is_above": {"at_share": is_above(of.mean_gain.at_share), "at_cost": is_above(of.mean_gain.at_cost)},
+        "is_above": {
+            "at_share": of.is_above(of.mean_gain.at_share),
+            "at_cost": of.is_above(of.mean_gain.at_cost),
+        },
         "num_errors": report.num_errors,
         "reasons": report.reasons,
         "num_changed": report.num_changed,
@@ -217,16 +220,24 @@ def points(estimate: Estimate) -> str:
     return f"{100 * estimate.value:+.1f} [{100 * estimate.low:+.1f}, {100 * estimate.high:+.1f}]"
 
 
-def _row(point: Point, *gains: str) -> str:
-    score, share = point.score, point.full_share
-    cells = (
+def cells(point: Point) -> tuple[str, ...]:
+    """A way's name and figures without intervals, in the order of the tables' heads."""
+    return (
         point.name,
-        f"{100 * score.value:.1f} % [{100 * score.low:.1f}, {100 * score.high:.1f}]",
-        f"{100 * share.value:.0f} %",
+        f"{100 * point.score.value:.1f} %",
+        f"{100 * point.full_share.value:.0f} %",
         f"{1000 * point.cost.value:.4g}",
         f"{1000 * point.ttft_p50_s.value:.0f} / {1000 * point.ttft_p95_s.value:.0f}",
         f"{point.tokens_per_s.value:.1f}",
         f"{point.goodput_per_s.value:.2f}",
-        *gains,
     )
-    return f"| {' | '.join(cells)} |"
+
+
+def bounds(estimate: Estimate) -> str:
+    """The interval of a share, in hundredths."""
+    return f"[{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def _row(point: Point, *gains: str) -> str:
+    name, score, *rest = cells(point)
+    return f"| {' | '.join((name, f'{score} {bounds(point.score)}', *rest, *gains))} |"

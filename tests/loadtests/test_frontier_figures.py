@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loadtests.frontier_figures import Columns, Frontier, frontier, is_above
+from loadtests.frontier_figures import Columns, Frontier, frontier
 from tests.loadtests.frontier_columns import (
     COST_FAST,
     COST_FULL,
@@ -29,17 +29,17 @@ def judged(router: Router, seed: int, *, num_draws: int = 400) -> Frontier:
 def test_a_router_that_knows_lies_above_the_line() -> None:
     """At equal share and at equal cost, on average and at the middle budgets."""
     found = judged(by_need, 1)
-    assert is_above(found.mean_gain.at_share)
-    assert is_above(found.mean_gain.at_cost)
-    assert all(is_above(found.gains[target].at_share) for target in (0.3, 0.4, 0.5, 0.6))
+    assert found.is_above(found.mean_gain.at_share)
+    assert found.is_above(found.mean_gain.at_cost)
+    assert all(found.is_above(found.gains[target].at_share) for target in (0.3, 0.4, 0.5, 0.6))
 
 
 def test_a_lot_is_not_called_better() -> None:
     """Of 40 lots about one lies above by chance, as 95 % intervals promise; five would come once in 250 times."""
-    means = [judged(by_lot, seed, num_draws=200).mean_gain for seed in range(40)]
-    assert sum(is_above(mean.at_share) for mean in means) < 5
-    assert sum(is_above(mean.at_cost) for mean in means) < 5
-    assert abs(np.mean([mean.at_share.value for mean in means])) < 0.003
+    lots = [judged(by_lot, seed, num_draws=200) for seed in range(40)]
+    assert sum(lot.is_above(lot.mean_gain.at_share) for lot in lots) < 5
+    assert sum(lot.is_above(lot.mean_gain.at_cost) for lot in lots) < 5
+    assert abs(np.mean([lot.mean_gain.at_share.value for lot in lots])) < 0.003
 
 
 def test_a_router_that_is_wrong_lies_below() -> None:
@@ -93,7 +93,17 @@ def test_ends_that_cost_the_same_leave_no_line() -> None:
     fast, full = (four([0, 0, 0, share], [share] * 4, [1, 1, 1, 1]) for share in (0, 1))
     found = frontier(fast, full, {0.5: full}, groups=np.arange(4), concurrency=1, seed=0, num_draws=50)
     assert np.isnan(found.mean_gain.at_cost.value)
-    assert not is_above(found.mean_gain.at_cost)
+    assert not found.is_above(found.mean_gain.at_cost)
+
+
+def test_of_few_prompts_nothing_is_called_better() -> None:
+    """However clear they look: sixty, all of which were routed rightly."""
+    tiers = Tiers(np.random.default_rng(0), num=60)
+    fast, full = tiers.ends()
+    routed = tiers.way(tiers.full > tiers.fast)
+    found = frontier(fast, full, {0.2: routed}, groups=np.arange(60), concurrency=1, seed=0, num_draws=200)
+    assert found.mean_gain.at_share.low > 0
+    assert not found.is_above(found.mean_gain.at_share)
 
 
 def test_near_duplicates_widen_the_interval() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import numpy as np
 import orjson
 import pytest
+from rich.console import Console
 
 from loadtests.frontier_figures import frontier
 from loadtests.frontier_load import Answer, Way
 from loadtests.frontier_plot import frontier_png
 from loadtests.frontier_report import Objectives, Report, as_json, caption, markdown, report_of, verdict
+from loadtests.frontier_tables import render
 from loadtests.machine import this_machine
 from tests.loadtests.frontier_columns import NUM, Router, Tiers, by_lot, by_need
 
@@ -94,6 +97,15 @@ def test_markdown_has_a_row_for_each_way() -> None:
     assert rows[1].startswith("| always fast | 33.3 % [")
     assert rows[2].count("[") == 3
     assert len({row.count("|") for row in rows}) == 1
+
+
+def test_tables_fit_a_terminal() -> None:
+    """Every way is a row of both tables, and none is wrapped at 80 columns."""
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(render(small_report()))
+    lines = console.export_text().splitlines()
+    for way in ("always fast", "routed, 0.5", "always full"):
+        assert sum(line.strip().startswith(way) for line in lines) == 2
 
 
 def test_json_is_json_with_every_interval() -> None:
