@@ -65,7 +65,7 @@ def _panel(
         markersize=5,
         label="one tier always, and what a lot between them brings",
     )
-    for end, where in zip(ends, ((6, -12), (-6, -14)), strict=True):
+    for end, where in zip(ends, ((6, -12), (-2, 8)), strict=True):
         axes.annotate(
             end.name,
             (place(end), 100 * end.score.value),
