@@ -31,7 +31,8 @@ def tables(found: Sequence[Standing]) -> Iterator[Table]:
         if grid.lines:
             table = Table(title=grid.title, title_justify="left")
             for number, heading in enumerate(grid.headings):
-                table.add_column(heading, justify="right" if number else "left")
+                widest = max(len(line[number]) for line in grid.lines)  # headings wrap, figures do not
+                table.add_column(heading, justify="right" if number else "left", min_width=widest)
             for line in grid.lines:
                 table.add_row(*map(escape, line))
             yield table

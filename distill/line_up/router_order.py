@@ -33,24 +33,14 @@ def forecasts(router: str, papers: Sequence[Paper], home: Path) -> list[dict[str
         RunError: the router cannot be used.
     """
     prompts = "".join(json.dumps({"prompt": item.prompt}) + "\n" for paper in papers for item in paper.items)
-    argv = [
-        sys.executable,
-        "-P",
-        "-c",
-        "import sys, tierwise; sys.exit(tierwise.main())",
-        "route",
-        "forecast",
-        "-",
-    ]
+    argv = [sys.executable, "-P", "-m", "tierwise", "route", "forecast", "-"]
     argv += ["--home", str(home.absolute()), "--set", f"router.artifact={router}"]
     try:
         done = subprocess.run(  # noqa: S603 - our own command
             argv, input=prompts, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise RunError(
-            f"the router {router} read no {len(prompts)} bytes in {TIMEOUT_S:g} s; ask fewer items"
-        ) from None
+        raise RunError(f"the router {router} takes longer than {TIMEOUT_S:g} s; ask fewer items") from None
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise RunError(f"the router {router} cannot be asked: {said}; name another with --router, or none")
