@@ -126,7 +126,8 @@ def diverge(hidden: Tensor, weight: Tensor, scores: TeacherScores, measure: Meas
 
     Args:
         hidden: (places, E) of the student, normed.
-        weight: (V, E), of the student's output.
+        weight: (V, E), of the student's output; products with it are computed in its precision, the rest in that of
+            the states.
         scores: the teacher's, at the same places over the same vocabulary.
         measure: what is measured.
     """
@@ -151,20 +152,21 @@ class _Diverge(torch.autograd.Function):
         hidden, weight = ctx.saved_tensors
         wants_hidden, wants_weight = ctx.needs_input_grad[:2]
         of_hidden = torch.empty_like(hidden) if wants_hidden else None
-        of_weight = torch.zeros_like(weight) if wants_weight else None
+        of_weight = torch.zeros_like(weight, dtype=hidden.dtype) if wants_weight else None
         for start in range(0, len(hidden), ROWS):
             here = slice(start, start + ROWS)
             student = _logprobs(hidden[here], weight)
             slope = ctx.scores.compare(ctx.measure, student, start)[1]
             of_logits = slope - student.exp_() * slope.sum(-1, keepdim=True)
-            of_logits *= of_values[here, None]
+            of_logits = (of_logits * of_values[here, None]).to(weight.dtype)
             if of_hidden is not None:
                 of_hidden[here] = of_logits @ weight
             if of_weight is not None:
-                of_weight.addmm_(of_logits.T, hidden[here])
+                of_weight += of_logits.T @ hidden[here].to(weight.dtype)
         return of_hidden, of_weight, None, None
 
 
 def _logprobs(hidden: Tensor, weight: Tensor) -> Tensor:
-    logits = hidden @ weight.T
+    """In the states' precision, of products in the weight's."""
+    logits = (hidden.to(weight.dtype) @ weight.T).to(hidden.dtype)
     return logits.sub_(logits.logsumexp(-1, keepdim=True))

@@ -122,6 +122,8 @@ class StudentRecipe(SettingsNode):
     seed: int = 0
     num_threads: int | None = Field(None, gt=0)
     """Torch's own choice where absent."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products, the teacher's too; weights that move stay in single precision (`train.model.precision`)."""
     base: Annotated[ScratchSettings | BaseSettings | RunSettings, Field(discriminator="type")]
     """Whose layers the student begins with, and who teaches where `teacher` is absent."""
     teacher: EngineSettings | None = None
@@ -154,6 +156,12 @@ class StudentRecipe(SettingsNode):
             raise ValueError(
                 "a text is computed at once: raise micro_batch_tokens, or lower texts.max_text_tokens"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sampler_is_there(self) -> Self:
+        if self.evaluation.sampler == "int8" and self.precision != "float32":
+            raise ValueError("sampling in eight bits is made for float32; set evaluation.sampler to 'float'")
         return self
 
     @model_validator(mode="after")

@@ -29,6 +29,7 @@ from train.batch import Group
 from train.model.head import predict
 from train.model.llama import Llama
 from train.model.policy import Line
+from train.model.precision import held_in
 
 
 class Origin(StrEnum):
@@ -122,7 +123,8 @@ class StudentLoss:
         seen.num_computed += len(line.token_ids)
         scores, theirs = self._teacher.read(line, self._matched.teacher)
         hidden, ours = states_behind(self._student, line, self._matched.student)
-        apart = diverge(hidden, weight, scores, self._measure).index_select(0, line.rows)
+        output = held_in(self._student.precision, weight)
+        apart = diverge(hidden, output, scores, self._measure).index_select(0, line.rows)
         is_of = _by_origin(groups, apart.device)
         for origin, here in is_of.items():
             seen.add(origin, apart[here].sum())

@@ -25,6 +25,7 @@ from train.assembly import NUM_VERIFIERS
 from train.codec import ChatCodec
 from train.domains.audit import audited
 from train.domains.base import Domain
+from train.policy import PRECISIONS
 from train.recipe import RecipeError
 from train.served import first_model
 from train.verifiers.pool import Pool
@@ -82,6 +83,7 @@ def assembled(recipe: StudentRecipe, home: Path, report: Report) -> Iterator[Wor
         raise RecipeError(
             f"the base takes {base.model.shape.max_positions} tokens; lower texts.max_text_tokens to that"
         )
+    base.model.precision = PRECISIONS[recipe.precision]  # its student's, and the teacher's
     teacher = WholeTeacher(base.model) if recipe.teacher is None else _engine(recipe.teacher, base)
     without = frozenset(item.prompt for some in items.values() for item in some)
     with Pool(NUM_VERIFIERS) as pool:

@@ -11,6 +11,7 @@ from torch import Tensor
 from distill.divergence import WholeScores
 from train.model.llama import Llama
 from train.model.policy import Line
+from train.model.precision import held_in
 from train.rollouts.in_process import InProcessSampler
 
 
@@ -23,13 +24,14 @@ class WholeTeacher:
 
     def __init__(self, model: Llama) -> None:
         self._model = model.requires_grad_(False)
+        self._output = held_in(model.precision, model.lm_head.weight)
         self.sampler = InProcessSampler(model)
 
     @torch.no_grad()
     def read(self, line: Line, depths: Sequence[int]) -> tuple[WholeScores, list[Tensor]]:
         """As the protocol says."""
         hidden, states = states_behind(self._model, line, depths)
-        return WholeScores(hidden, self._model.lm_head.weight), states
+        return WholeScores(hidden, self._output), states
 
 
 def states_behind(model: Llama, line: Line, depths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:

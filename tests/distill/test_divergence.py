@@ -119,6 +119,26 @@ class _Largest(TorchDispatchMode):
         return made
 
 
+@pytest.mark.parametrize("name", MEASURES)
+def test_products_in_bfloat16_are_near(name: str) -> None:
+    """Of output matrices in bfloat16, states in single precision: values and both slopes are single too, and near."""
+    double_hidden, double_weight, scores = _pair()
+    hidden, weight = (each.detach().float().requires_grad_() for each in (double_hidden, double_weight))
+    single = WholeScores(scores.hidden.float(), scores.weight.float())
+    rough = WholeScores(single.hidden, single.weight.bfloat16())
+    ours = diverge(hidden, weight.bfloat16(), rough, MEASURES[name])
+    exact = diverge(hidden, weight, single, MEASURES[name])
+    assert ours.dtype == torch.float32
+    assert 0 < (ours - exact).abs().mean() < 0.02 * exact.mean()
+    for one, other in zip(
+        torch.autograd.grad(ours.sum(), (hidden, weight)),
+        torch.autograd.grad(exact.sum(), (hidden, weight)),
+        strict=True,
+    ):
+        assert one.dtype == torch.float32
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.98  # the slope of total variation has signs
+
+
 def test_no_logits_of_all_places_are_made() -> None:
     """Forward and backward, the largest tensor has the logits of one part."""
     hidden, weight, scores = _pair(places=8 * ROWS, size=501)

@@ -44,6 +44,10 @@ def test_members_are_changed_by_dotted_path() -> None:
         ({"texts__general_share": 0.6, "texts__served_share": 0.5}, "more than all"),
         ({"texts__max_text_tokens": 500}, "raise micro_batch_tokens"),
         ({"domains": [{"name": "gcd"}, {"name": "gcd"}]}, "stands twice"),
+        (
+            {"precision": "bfloat16", "evaluation": {"num_items": 2, "sampler": "int8"}},
+            "eight bits is made for float32",
+        ),
         ({"teacher": {"url": "http://127.0.0.1:1"}, "kd__hidden_weight": 1.0}, "does not tell its states"),
         ({"gkd__beta": 1.0}, "less than 1"),
     ],

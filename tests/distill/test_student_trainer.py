@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from distill.calibration import answered, domain_prompts
 from distill.divergence import diverge, forward_kl
 from distill.recipe import StudentRecipe
 from distill.trainer import TEACHER, Step, StudentTrainer
-from distill.whole_teacher import states_behind
+from distill.whole_teacher import WholeTeacher, states_behind
 from tests.distill.student import tiny_recipe, workshop
 from train.credit import by_heart
 from train.model.llama import Llama
@@ -137,6 +138,20 @@ def test_distilling_brings_nearer(tmp_path: Path) -> None:
     student = _trained(recipe, tmp_path / "run")
     assert student is not None
     assert _apart(student) < 0.9 * _apart(cut)
+
+
+def test_distilling_in_bfloat16_brings_nearer_too(tmp_path: Path) -> None:
+    """Products alone are in bfloat16: the student's weights are in single precision, and as near as they come else."""
+    recipe = tiny_recipe(kd__num_steps=40, kd__items_per_step=16, kd__learning_rate=1e-2, gkd__num_steps=0)
+    made = workshop()
+    made.base.model.precision = torch.bfloat16
+    made = replace(made, teacher=WholeTeacher(made.base.model))
+    parts = made.parts((0, 1, 3))
+    with RunDirectory(tmp_path / "run", recipe, is_resumed=False) as run:
+        assert StudentTrainer(recipe, parts, run).run()
+    assert {weight.dtype for weight in parts.student.parameters()} == {torch.float32}
+    parts.student.precision = None
+    assert _apart(parts.student) < 0.9 * _apart(workshop().parts((0, 1, 3)).student)
 
 
 def test_gradients_that_are_not_finite_end_a_run(tmp_path: Path) -> None:

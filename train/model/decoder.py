@@ -16,7 +16,7 @@ from torch.nn import functional
 from train.model.linear import LinearMap
 from train.model.llama import Attention, Llama, Rotation
 from train.model.lora import effective_weight
-from train.model.precision import products_in
+from train.model.precision import held_in, products_in
 from train.model.trainable import moves
 from train.model.tree import TokenTree, grow
 
@@ -68,7 +68,9 @@ class Decoder:
         self.precision = model.precision
         self._embedding = model.model.embed_tokens.weight.detach()
         self._layers = [
-            _read(layer, make_linear) if before is None or moves(layer) else before._layers[index]
+            _read(layer, make_linear, self.precision)
+            if before is None or moves(layer)
+            else before._layers[index]
             for index, layer in enumerate(model.model.layers)
         ]
         self._norm = model.model.norm.weight.detach().clone()
@@ -235,10 +237,14 @@ def _plain(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Ten
     return gathered.unflatten(2, (num_repeats, -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
 
 
-def _read(layer: torch.nn.Module, make_linear: Callable[[Tensor], LinearMap]) -> _Layer:
+def _read(
+    layer: torch.nn.Module, make_linear: Callable[[Tensor], LinearMap], precision: torch.dtype | None
+) -> _Layer:
+    """Weights are held in the precision of products, so that no step turns them again."""
+
     def fused(parent: str, *names: str) -> LinearMap:
         weights = [effective_weight(layer.get_submodule(f"{parent}.{name}")) for name in names]
-        return make_linear(torch.cat(weights))
+        return make_linear(held_in(precision, torch.cat(weights)))
 
     return _Layer(
         layer.get_parameter("input_layernorm.weight").detach().clone(),

@@ -6,6 +6,8 @@ import torch
 
 from tests.train.model.tiny import tiny_llama, tiny_shape
 from train.batch import Credit, Group
+from train.model.decoder import Decoder
+from train.model.linear import FloatLinear
 from train.model.policy import LlamaPolicy
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Rollout, SampleRequest, Sampling, Span, StopReason
@@ -54,6 +56,18 @@ def test_bfloat16_is_near_and_leaves_weights_as_they_are() -> None:
         assert gradient is not None
         assert rough_gradient.dtype == weight.dtype == torch.float32
         assert torch.cosine_similarity(rough_gradient.flatten(), gradient.flatten(), dim=0) > 0.98
+
+
+def test_a_sampler_holds_weights_as_products_take_them() -> None:
+    """So no step turns them again, and what is sampled is what turning them each time gives."""
+    model = tiny_llama(SHAPE, dtype=torch.float32)
+    model.precision = torch.bfloat16
+    held, turned = Decoder(model, FloatLinear), Decoder(model, lambda weight: FloatLinear(weight.float()))
+    assert isinstance(held._layers[0].down, FloatLinear)
+    assert held._layers[0].down.weight.dtype == torch.bfloat16
+    for mine, other in zip(held.prefill(PROMPTS), turned.prefill(PROMPTS), strict=True):
+        assert mine.logits.dtype == torch.float32
+        assert torch.equal(mine.logits, other.logits)
 
 
 def test_keys_are_kept_in_the_precision_of_products() -> None:
