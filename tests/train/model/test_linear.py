@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
-from train.model.linear import FloatLinear, Int8Linear
+from train.model.linear import FloatLinear, Int8Linear, LinearMap
 
 
-@pytest.mark.parametrize("make_linear", [FloatLinear, Int8Linear])
+def rough(weight: Tensor) -> LinearMap:
+    """Weights and rows in bfloat16."""
+    linear = FloatLinear(weight.bfloat16())
+    return lambda x: linear(x.bfloat16())
+
+
+@pytest.mark.parametrize("make_linear", [FloatLinear, Int8Linear, rough])
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_row_is_the_same_to_the_bit_in_every_batch(make_linear: type, num_threads: int) -> None:
+def test_a_row_is_the_same_to_the_bit_in_every_batch(
+    make_linear: Callable[[Tensor], LinearMap], num_threads: int
+) -> None:
     """Whatever the number of rows, and wherever a row stands among them."""
     torch.set_num_threads(num_threads)
     draw = torch.Generator().manual_seed(0)
