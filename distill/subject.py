@@ -1,7 +1,7 @@
 """Whatever is evaluated, opened in one way.
 
     RUN                       of `tierwise distill student`: its RUN/student
-    ./directory               a checkpoint in Hugging Face's form
+    ./directory               a checkpoint in Hugging Face's form, or what `tierwise distill quantize` wrote for vLLM
     ./model.gguf              a GGUF file: the numbers that its weights stand for, computed in single precision
     name:version, name@label  an artifact of the registry; `smollm2` is the packaged base
 
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from distill.quantization.opened import open_quantized
 from distill.student_directory import ABOUT_NAME, STUDENT_NAME
 from serving.bringup.materialize import DELTA_FORMATS, base_of, open_delta
 from serving.bringup.packaged import chat_template_of
@@ -82,7 +83,7 @@ def opened(name: str, store: Store, report: Report, *, server: Server | None = N
         server: answers in its place.
 
     Raises:
-        CheckpointError, RegistryError, BringupError: it is not there, damaged, or only an engine reads it.
+        CheckpointError, RegistryError, BringupError: it is not there, damaged, or in a format not computed here.
         EngineError: the server cannot be reached.
     """
     with tempfile.TemporaryDirectory(prefix="tierwise-subject-") as scratch:
@@ -94,9 +95,9 @@ def opened(name: str, store: Store, report: Report, *, server: Server | None = N
             yield Subject(name, sha256, start, sampler, None)
             return
         if "quantization_config" in read_config(start):
-            raise CheckpointError(
-                f"{name} is quantised for vLLM, and not computed here; serve it, and give --url"
-            )
+            quantised, sampling = open_quantized(start)
+            yield Subject(name, sha256, start, sampling, quantised)
+            return
         model = load_llama(start)
         yield Subject(name, sha256, start, InProcessSampler(model), model)
 

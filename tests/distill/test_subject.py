@@ -13,7 +13,11 @@ import torch
 from distill.examine import engine_file
 from distill.lineage import domains_of, source_of
 from distill.packing import Form, pack
-from distill.subject import Server, opened, weights_sha256
+from distill.quantization import compressed_tensors
+from distill.quantization.activations import linear_maps
+from distill.quantization.types import TYPES, IntegerType
+from distill.quantize import with_weights
+from distill.subject import Server, opened
 from serving.bringup.materialize import materialize
 from serving.engines.base import Endpoint
 from serving.registry.manifest import Description, Parent
@@ -21,7 +25,9 @@ from tests.distill.student_run import DOMAIN, SHAPE, Made
 from tests.train.test_publish import quiet
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.gguf_file import GgufFile
-from train.model.weights import state_of
+from train.model.weights import load_llama, state_of
+from train.rollouts.in_process import InProcessSampler
+from train.rollouts.rollout import Sampler, SampleRequest, Sampling
 
 torch.set_num_threads(1)
 
@@ -108,18 +114,35 @@ def test_a_server_answers_in_its_place(made: Made) -> None:
         assert (subject.start / "tokenizer.json").exists()
 
 
-def test_what_only_an_engine_reads(made: Made, tmp_path: Path) -> None:
-    """Compressed tensors are not computed here, and the remedy is said; nor is what is no checkpoint."""
-    place = tmp_path / "w8a16"
+@pytest.mark.parametrize("name", ["w8a16", "w8a8", "w4a16"])
+def test_what_was_written_for_vllm(made: Made, tmp_path: Path, name: str) -> None:
+    """It is the numbers that its integers stand for; activations are rounded where the type rounds them."""
+    place, kind = tmp_path / name, TYPES[name]
+    assert isinstance(kind, IntegerType)
+    whole = load_llama(made.run / "student")
+    compressed_tensors.write(state_of(whole), made.run / "student", place, kind)
+    expected = with_weights(whole, compressed_tensors.read(place))
+    rounding = InProcessSampler(expected, make_linear=linear_maps(SHAPE.vocab_size))
+    with opened(str(place), made.store, quiet()) as subject:
+        assert subject.model is not None
+        found = greedy(subject.sampler)
+    assert (found == greedy(InProcessSampler(expected))) != kind.rounds_activations
+    assert (found == greedy(rounding)) == kind.rounds_activations
+
+
+def greedy(sampler: Sampler) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+    sampling = Sampling(temperature=0.0, max_tokens=6, stop_token_ids=())
+    [[(span, _)]] = sampler.sample([SampleRequest((5, 9, 7), (0,))], sampling)
+    return span.token_ids, span.behavior_logprobs
+
+
+def test_what_is_not_computed_here(made: Made, tmp_path: Path) -> None:
+    """Another quantised format is refused, and so is what is no checkpoint."""
+    place = tmp_path / "other"
     shutil.copytree(made.run / "student", place)
     config = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(
-        json.dumps({**config, "quantization_config": {"quant_method": "compressed-tensors"}})
-    )
-    with pytest.raises(CheckpointError, match="give --url"), opened(str(place), made.store, quiet()):
+    (place / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "awq"}}))
+    with pytest.raises(CheckpointError, match="compressed-tensors"), opened(str(place), made.store, quiet()):
         pass
     with pytest.raises(CheckpointError, match="neither"), opened(str(tmp_path), made.store, quiet()):
         pass
-    assert weights_sha256(str(place), made.store, quiet()) == weights_sha256(
-        str(made.run), made.store, quiet()
-    )
