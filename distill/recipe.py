@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,9 @@ from train.recipe import BaseSettings, DomainSettings, EvaluationSettings, Scrat
 
 RECIPES: Path = Path(__file__).with_name("recipes")
 """The shipped ones, each `<name>.toml`."""
+
+SERVED: Final = "texts.served"
+"""The dotted path of what was served."""
 
 Divergence = Literal["forward_kl", "reverse_kl", "jsd", "total_variation"]
 
@@ -72,8 +75,8 @@ class TextSettings(SettingsNode):
     max_general_tokens: int = Field(48, ge=1)
     """Of an answer to these, and to served ones."""
     served: Path | None = None
-    """What `tierwise ledger export --prompts` wrote (`distill.served_traffic`); `served_share` says how much of it is
-    asked."""
+    """What `tierwise ledger export --prompts` or `tierwise route prompts` wrote (`distill.served_traffic`), as seen
+    from the recipe's file; `served_share` says how much of it is asked."""
     served_share: Share = 0.0
     max_text_tokens: int = Field(1024, ge=16)
     """A prompt whose answer may take it beyond is left out."""
@@ -179,4 +182,11 @@ def load_recipe(name_or_path: str, overrides: Mapping[str, object] | None = None
     Raises:
         RecipeError: there is none, or it says what cannot be.
     """
-    return load_tree(StudentRecipe, RECIPES, name_or_path, overrides or {})
+    said = overrides or {}
+    recipe = load_tree(StudentRecipe, RECIPES, name_or_path, said)
+    served = recipe.texts.served
+    if served is None or SERVED in said:
+        return recipe
+    path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / name_or_path
+    texts = recipe.texts.model_copy(update={"served": (path.parent / served).resolve()})
+    return recipe.model_copy(update={"texts": texts})

@@ -2,15 +2,19 @@
 
     tierwise ledger export --out served.jsonl --prompts
 
+or, where nothing was served yet, as somebody made them up: `tierwise route prompts`. Either is read plain or packed.
+
 Prompts are in a ledger only where its operator said so (`[ledger] store_prompts = true`), and in an export only with
 `--prompts`; without them there is nothing to read, and that is said. Of a line, the members `endpoint`, `status` and
 `prompt` of `serving.ledger.records.DecisionRecord` are read. A prompt is the user's turns as one text, without system
-text, answers and tools.
+text, answers and tools. A line with a prompt and neither of the others is one that nobody asked yet.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +27,10 @@ EXPORT: Final = "tierwise ledger export --out FILE --prompts"
 ANSWERED: Final = 200
 EMBEDDINGS: Final = "embeddings"
 """The endpoint whose texts ask for no answer."""
+DECIDED: Final = frozenset({"endpoint", "status"})
+"""Members by which a decision is known."""
+MADE: Final = {"endpoint": "chat", "status": ANSWERED}
+"""What a prompt that nobody asked yet is taken for."""
 
 
 class TrafficError(Exception):
@@ -42,7 +50,9 @@ def served_prompts(path: Path, *, without: Set[str] = frozenset()) -> list[Promp
     texts: dict[str, None] = {}
     num_lines = num_stored = 0
     for number, line in enumerate(_lines(path), start=1):
-        if not {"endpoint", "status"} <= line.keys():
+        if line.keys().isdisjoint(DECIDED) and line.get("prompt"):
+            line = MADE | line
+        if DECIDED - line.keys():
             raise TrafficError(f"{path}:{number} is no decision; write the file with `{EXPORT}`")
         if "prompt" not in line:
             raise TrafficError(f"{path} was exported without prompts; write it again with `{EXPORT}`")
@@ -63,10 +73,10 @@ def served_prompts(path: Path, *, without: Set[str] = frozenset()) -> list[Promp
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects. Only a line feed ends a line: what else is taken for a line's end may stand in a prompt."""
     try:
-        with path.open("rb") as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 yield _members(line, f"{path}:{number}")
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise TrafficError(f"{path} cannot be read ({error}); write it with `{EXPORT}`") from None
 
 

@@ -24,6 +24,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "serving.commands.route_forecast",
         "say of every prompt in a file how likely each arm is to answer it rightly",
     ),
+    "prompts": (
+        "serving.commands.route_prompts",
+        "write prompts as `collect` asks them into a file, to train on or to forecast",
+    ),
     "refit": (
         "serving.commands.route_refit",
         "start the tiers, ask them, fit the router on them and publish it",

@@ -136,7 +136,9 @@ def test_products_in_bfloat16_are_near(name: str) -> None:
         strict=True,
     ):
         assert one.dtype == torch.float32
-        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.98  # the slope of total variation has signs
+        assert (
+            torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.98
+        )  # the slope of total variation has signs
 
 
 def test_no_logits_of_all_places_are_made() -> None:

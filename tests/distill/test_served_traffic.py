@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from distill.served_traffic import SERVED, TrafficError, served_prompts
+from router.prompts import prompt_set
+from serving.commands import route
 from serving.commands.ledger import main
 from serving.ledger.records import DecisionRecord
 from serving.ledger.settings import LedgerSettings
@@ -51,6 +53,19 @@ def test_what_a_ledger_exports_is_what_is_read(tmp_path: Path) -> None:
     assert {prompt.domain for prompt in found} == {SERVED}
 
 
+@pytest.mark.parametrize("name", ["made.jsonl", "made.jsonl.gz"])
+def test_prompts_that_nobody_asked_yet(tmp_path: Path, name: str) -> None:
+    """As `tierwise route prompts` writes them, plain and packed; a packed file that was cut is refused."""
+    out = tmp_path / name
+    assert route.main(["prompts", "--domains", "sums,capitals", "--n", "9", "--out", str(out)]) == 0
+    found = [prompt.text for prompt in served_prompts(out)]
+    assert found == [item.prompt for item in prompt_set(9, seed=0, domains=("sums", "capitals"))]
+    if name.endswith(".gz"):
+        out.write_bytes(out.read_bytes()[:-20])
+        with pytest.raises(TrafficError, match="cannot be read"):
+            served_prompts(out)
+
+
 def test_an_export_without_prompts_says_how_to_have_them(tmp_path: Path) -> None:
     """They are stored, and were not asked for."""
     serve(tmp_path, [asked("What is rain?")], store_prompts=True)
@@ -82,7 +97,8 @@ def test_prompts_that_were_not_stored_cannot_be_had(
         ([{"prompt": "Who?"}, "\n"], "served.jsonl:2 is no JSON"),
         ([b"\xff\n"], "served.jsonl:1 is no JSON"),
         (["[]\n"], "served.jsonl:1 is no object"),
-        (['{"prompt": "Who?"}\n'], "served.jsonl:1 is no decision; .*tierwise ledger export"),
+        (['{"question": "Who?"}\n'], "served.jsonl:1 is no decision; .*tierwise ledger export"),
+        (['{"prompt": "Who?", "status": 200}\n'], "served.jsonl:1 is no decision; .*tierwise ledger export"),
         (None, "cannot be read"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,21 @@ def test_members_are_changed_by_dotted_path() -> None:
         load_recipe("none")
     with pytest.raises(RecipeError, match=r"kd\.steps"):
         load_recipe("student_smoke", {"kd.steps": 1})
+
+
+def test_served_prompts_are_found_from_the_recipe(tmp_path: Path) -> None:
+    """Wherever the command is called; what the command line names is as seen from there."""
+    text = (RECIPES / "student_smoke.toml").read_text()
+    assert text.count("[texts]") == 1
+    (tmp_path / "mine.toml").write_text(
+        text.replace("[texts]", '[texts]\nserved = "../some.jsonl"\nserved_share = 0.5')
+    )
+    mine = str(tmp_path / "mine.toml")
+    assert load_recipe(mine).texts.served == tmp_path.parent / "some.jsonl"
+    assert load_recipe(mine, {"texts.served": "some.jsonl"}).texts.served == Path("some.jsonl")
+    shipped = load_recipe("student").texts.served
+    assert shipped is not None
+    assert shipped.is_file()
 
 
 @pytest.mark.parametrize(
