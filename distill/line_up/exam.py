@@ -33,6 +33,8 @@ from train.verifiers.pool import Judge
 
 NUM_SLOTS: Final = 16
 """Answers that are written at once."""
+SITTING_ITEMS: Final = 4 * NUM_SLOTS
+"""That are asked at once, at least."""
 _CONTEXT_STEP: Final = 256
 
 
@@ -123,15 +125,31 @@ def answers(
     def ask(endpoint: Endpoint, model_id: str) -> None:
         codec = ChatCodec(who.start)
         sampler = EngineSampler(endpoint, model_id, max_seconds=MAX_ANSWER_S, max_in_flight=NUM_SLOTS)
-        for paper in missing:
-            answered = _answered(paper, sampler, codec, pool)
-            cells.keep(cell_key(who, paper), asdict(answered))
-            found[paper.domain.name] = answered
-            on_paper()
+        for sitting in sittings(missing):
+            for paper, answered in zip(sitting, _answered(sitting, sampler, codec, pool), strict=True):
+                cells.keep(cell_key(who, paper), asdict(answered))
+                found[paper.domain.name] = answered
+                on_paper()
 
     if missing:
         asyncio.run(_with_engine(who, _context_tokens(missing, who.start), threads, log, ask))
     return {paper.domain.name: found[paper.domain.name] for paper in papers}
+
+
+def sittings(papers: Sequence[Paper]) -> list[tuple[Paper, ...]]:
+    """Papers that are asked at once: behind the longest answer of a few items, slots would stand empty.
+
+    What is stopped within one is asked again.
+    """
+    found: list[list[Paper]] = []
+    num_items = SITTING_ITEMS
+    for paper in papers:
+        if num_items >= SITTING_ITEMS:
+            found.append([])
+            num_items = 0
+        found[-1].append(paper)
+        num_items += len(paper.items)
+    return [tuple(sitting) for sitting in found]
 
 
 def cell_key(who: Ready, paper: Paper) -> dict[str, Any]:
@@ -150,23 +168,27 @@ async def _with_engine(
         await asyncio.to_thread(ask, endpoint, capabilities.model_id)
 
 
-def _answered(paper: Paper, sampler: Sampler, codec: ChatCodec, pool: Judge) -> Answered:
-    said: list[Answer] = []
-    name = paper.domain.name
+def _answered(sitting: Sequence[Paper], sampler: Sampler, codec: ChatCodec, pool: Judge) -> list[Answered]:
+    """Of each paper."""
+    by_domain = {paper.domain.name: paper for paper in sitting}
+    said: list[Sequence[Answer]] = []
     evaluate(
-        {name: paper.items},
-        domains={name: paper.domain},
+        {name: paper.items for name, paper in by_domain.items()},
+        domains={name: paper.domain for name, paper in by_domain.items()},
         sampler=sampler,
         codec=codec,
         pool=pool,
-        max_tokens=paper.limit,
-        on_answers=said.extend,
+        max_tokens=lambda item: by_domain[item.domain].limit(item),
+        on_answers=said.append,
     )
-    return Answered(
-        scores=tuple(each.verdict.score for each in said),
-        num_tokens=tuple(len(each.span.token_ids) for each in said),
-        num_errors=sum(each.verdict.error is not None for each in said),
-    )
+    return [
+        Answered(
+            scores=tuple(each.verdict.score for each in answers),
+            num_tokens=tuple(len(each.span.token_ids) for each in answers),
+            num_errors=sum(each.verdict.error is not None for each in answers),
+        )
+        for answers in said
+    ]
 
 
 def _context_tokens(papers: Iterable[Paper], start: Path) -> int:
