@@ -17,6 +17,8 @@ from tests.live_gateway import HI, LiveGateway, connected, post
 
 TEXT = "".join(DEFAULT_TOKENS)
 SHORT = {"connect_s": 0.5, "first_token_s": 0.3, "idle_s": 0.3, "total_s": 1.0}
+PATIENT = {**SHORT, "first_token_s": 9.0, "idle_s": 9.0}
+"""For what has to run into the total: on a busy machine a gap between tokens is as long as a short deadline."""
 
 # An upstream's fault before the first byte to the client: status, code, outcome.
 BEFORE_COMMIT: list[Any] = [
@@ -130,7 +132,7 @@ async def test_stall_before_the_first_byte(point: Point, is_streaming: bool, cod
         began = time.monotonic()
         answer = await gateway.chat({"stream": is_streaming})
         limit_s = 0.3 if is_streaming else 1.0
-        assert limit_s <= time.monotonic() - began < limit_s + 0.5
+        assert limit_s <= time.monotonic() - began < limit_s + 2
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, code)
         await upstream.until(lambda: upstream.aborts)
         assert len(upstream.requests) == 1
@@ -155,9 +157,10 @@ async def test_stall_before_the_first_byte(point: Point, is_streaming: bool, cod
 )
 async def test_fault_in_mid_stream(script: Script, code: str, outcome: str) -> None:
     """A stream that has begun ends with what was said, an error event and an end: never in silence or with [DONE]."""
+    deadlines = PATIENT if code == "upstream_total_timeout" else SHORT
     async with (
         MockUpstream(script) as upstream,
-        LiveGateway({"fast": [upstream]}, deadlines=SHORT) as gateway,
+        LiveGateway({"fast": [upstream]}, deadlines=deadlines) as gateway,
     ):
         answer = await gateway.stream()
         assert answer.status == 200
@@ -177,7 +180,7 @@ async def test_fault_in_mid_stream(script: Script, code: str, outcome: str) -> N
 async def test_total_timeouts_do_not_trip_a_breaker() -> None:
     """A long answer is nobody's fault: the replica stays in health however many run out of time."""
     script = Script(tokens=("word ",) * 99, itl_s=0.05)
-    deadlines = {**SHORT, "total_s": 0.2}
+    deadlines = {**PATIENT, "total_s": 0.2}
     async with (
         MockUpstream(script) as upstream,
         LiveGateway({"fast": [upstream]}, deadlines=deadlines) as gateway,
