@@ -23,6 +23,7 @@ from serving.engines.requantize import open_model, requantize
 from serving.registry.store import Store
 from serving.settings_sources import environment
 from train.base import PACKAGED, is_gguf, packaged
+from train.checkpoints.directory import CheckpointError, read_config
 from train.checkpoints.to_gguf import convert_to_gguf
 from train.verifiers.pool import Pool
 
@@ -154,6 +155,9 @@ def engine_file(subject: Subject, scratch: Path, store: Store, report: Report, *
         store: the registry.
         report: hears what happens.
         quantization: of what is made.
+
+    Raises:
+        CheckpointError: it is quantised for vLLM alone.
     """
     path = path_of(subject.name)
     if path is None:
@@ -162,6 +166,10 @@ def engine_file(subject: Subject, scratch: Path, store: Store, report: Report, *
             return artifact.weights
     elif path.is_file():
         return path
+    if "quantization_config" in read_config(subject.start):
+        raise CheckpointError(
+            f"{subject.name} is quantised for vLLM, and llama.cpp does not read it; leave that out: --engines vLLM"
+        )
     scratch.mkdir(parents=True, exist_ok=True)
     whole, made = scratch / "whole.gguf", scratch / f"model.{quantization}.gguf"
     convert_to_gguf(subject.start, whole)

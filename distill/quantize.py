@@ -134,12 +134,16 @@ def quantize(
 
 
 def with_weights(model: Llama, weights: Mapping[str, Tensor]) -> Llama:
-    """A model of the same shape with other weights, as a checkpoint names them; they are held, not copied."""
+    """A model of the same shape with other weights, as a checkpoint names them; they are held, not copied.
+
+    Raises:
+        RuntimeError: they are not those of this shape.
+    """
     with torch.device("meta"):
         made = Llama(model.shape)
     named = dict(weights)
     if model.shape.is_tied:
-        named["lm_head.weight"] = named["model.embed_tokens.weight"]
+        named["lm_head.weight"] = named.get("model.embed_tokens.weight", torch.empty(0))
     made.load_state_dict(named, assign=True)
     if model.shape.is_tied:
         made.lm_head.weight = made.model.embed_tokens.weight

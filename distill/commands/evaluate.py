@@ -22,15 +22,17 @@ Ask CANDIDATE and the full model the same held-out items of domains, and say wha
 score: by domain, and of all, with intervals of a bootstrap in which an item's two scores stay together; how long its
 answers are, and how far its next tokens are from the full model's.
 
-CANDIDATE is a run of `tierwise distill student`, a checkpoint's directory, a GGUF file, or an artifact; with --url a
-server answers in its place. --load brings both up in the engines and times them in turn. The tables go to stderr, JSON
-to stdout and to --out, which `publish` reads.
+CANDIDATE is a run of `tierwise distill student`, a checkpoint's directory, a GGUF file, or an artifact; what `tierwise
+distill quantize` wrote for vLLM is computed here too, by the numbers that its integers stand for. With --url a server
+answers in its place. --load brings both up in the engines and times them in turn. The tables go to stderr, JSON to
+stdout and to --out, which `publish` reads.
 """
 EXAMPLES = """\
 examples:
   tierwise distill evaluate runs/student --against full@stable
   tierwise distill evaluate runs/student/packed/served.gguf --against full@stable --load --out evaluation.json
-  tierwise distill evaluate ./w8a16 --against full@stable --url http://127.0.0.1:8000 --domains chain_sum,gcd
+  tierwise distill evaluate ./small/full-w4a16 --against full@stable --domains chain_sum,gcd
+  tierwise distill evaluate ./awq --against full@stable --url http://127.0.0.1:8000 --domains chain_sum,gcd
   tierwise distill evaluate runs/student --against full@stable --items 8 --drafts 3
 """
 

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from distill.quantization.integers import SHARES, GroupSizeError, Integers, pack, round_to_integers, unpack
-from distill.quantization.types import IntegerType
+from distill.quantization.types import TYPES, IntegerType
 from train.checkpoints.directory import (
     CHAT_TEMPLATE,
     CONFIG,
@@ -108,29 +108,56 @@ def write(
             shutil.copyfile(start / other, out / other)
 
 
+def kind_of(directory: Path) -> IntegerType:
+    """The type that a directory is of, by its config.json; groups may be of any size.
+
+    Raises:
+        CheckpointError: of none: another format, or zero points, several groups or floats in this one.
+    """
+    told = read_config(directory).get("quantization_config") or {}
+    for kind in TYPES.values():
+        if isinstance(kind, IntegerType) and len(told.get("config_groups") or ()) == 1:
+            wanted = quantization_config(kind, None)
+            del wanted["config_groups"]["group_0"]["weights"]["group_size"]
+            if all(
+                _says(told.get(name), wanted[name]) for name in ("quant_method", "format", "config_groups")
+            ):
+                return kind
+    said = told.get("quant_method", "none")
+    raise CheckpointError(
+        f"{directory} is not in the {METHOD} format as `tierwise distill quantize` writes it (quantised by: {said}), "
+        "and not computed here; serve it, and let `tierwise distill evaluate --url` ask the server"
+    )
+
+
 def read(directory: Path) -> dict[str, Tensor]:
     """What a written model's weights stand for, in single precision, as a checkpoint names them.
 
     Raises:
         CheckpointError: it is not whole, or not in this format.
     """
-    config = read_config(directory).get("quantization_config")
-    if not config or config.get("quant_method") != METHOD:
-        raise CheckpointError(f"{directory} is not in the {METHOD} format; name one that this command wrote")
-    [group] = config["config_groups"].values()
-    num_bits = int(group["weights"]["num_bits"])
+    num_bits = kind_of(directory).num_bits
     stored = read_tensors(directory)
     weights: dict[str, Tensor] = {}
-    for name, tensor in stored.items():
-        module, _, part = name.rpartition(".")
-        match part:
-            case "weight_packed":
-                levels = unpack(tensor, num_bits, int(stored[f"{module}.weight_shape"][1]))
-                weights[module + _WEIGHT] = Integers(levels, stored[f"{module}.weight_scale"]).floats()
-            case "weight" if tensor.dtype == torch.int8:
-                weights[name] = Integers(tensor, stored[f"{module}.weight_scale"]).floats()
-            case "weight":
-                weights[name] = tensor.float()
+    try:
+        for name, tensor in stored.items():
+            module, _, part = name.rpartition(".")
+            match part:
+                case "weight_packed":
+                    levels = unpack(tensor, num_bits, int(stored[f"{module}.weight_shape"][1]))
+                    weights[module + _WEIGHT] = Integers(levels, stored[f"{module}.weight_scale"]).floats()
+                case "weight" if tensor.dtype == torch.int8:
+                    weights[name] = Integers(tensor, stored[f"{module}.weight_scale"]).floats()
+                case "weight":
+                    weights[name] = tensor.float()
+                case "weight_scale" | "weight_shape":
+                    pass
+                case _:
+                    raise CheckpointError(
+                        f"{directory} has {name}, which is not computed here; serve it instead"
+                    )
+    except KeyError as error:
+        raise CheckpointError(f"{directory} lacks {error}; take a fresh copy") from None
     return weights
 
 
@@ -140,7 +167,7 @@ def quantization_config(kind: IntegerType, group_size: int | None) -> dict[str, 
     weights = {
         **shared,
         "num_bits": kind.num_bits,
-        "strategy": "channel" if group_size is None else "group",
+        "strategy": "group" if kind.is_grouped else "channel",
         "group_size": group_size,
         "dynamic": False,
     }
@@ -160,6 +187,13 @@ def quantization_config(kind: IntegerType, group_size: int | None) -> dict[str, 
         "ignore": ["lm_head"],
         "kv_cache_scheme": None,
     }
+
+
+def _says(told: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is there; there may be more."""
+    if isinstance(wanted, dict):
+        return isinstance(told, dict) and all(_says(told.get(name), each) for name, each in wanted.items())
+    return bool(told == wanted)
 
 
 def _format(kind: IntegerType) -> str:

@@ -6,30 +6,35 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from distill.examine import engine_file
 from distill.lineage import domains_of, source_of
 from distill.packing import Form, pack
 from distill.quantization import compressed_tensors
-from distill.quantization.activations import linear_maps
+from distill.quantization.activations import linear_maps, round_activations
 from distill.quantization.types import TYPES, IntegerType
 from distill.quantize import with_weights
-from distill.subject import Server, opened
+from distill.subject import Server, opened, weights_sha256
 from serving.bringup.materialize import materialize
 from serving.engines.base import Endpoint
 from serving.registry.manifest import Description, Parent
 from tests.distill.student_run import DOMAIN, SHAPE, Made
+from tests.train.model.test_llama import logits_of
 from tests.train.test_publish import quiet
 from train.checkpoints.directory import CheckpointError
 from train.checkpoints.gguf_file import GgufFile
+from train.model.shape import UnsupportedModelError
 from train.model.weights import load_llama, state_of
 from train.rollouts.in_process import InProcessSampler
 from train.rollouts.rollout import Sampler, SampleRequest, Sampling
 
 torch.set_num_threads(1)
+TOKEN_IDS = torch.tensor([5, 9, 7, 30, 2])
 
 
 def test_a_run_is_its_student(made: Made) -> None:
@@ -117,17 +122,18 @@ def test_a_server_answers_in_its_place(made: Made) -> None:
 @pytest.mark.parametrize("name", ["w8a16", "w8a8", "w4a16"])
 def test_what_was_written_for_vllm(made: Made, tmp_path: Path, name: str) -> None:
     """It is the numbers that its integers stand for; activations are rounded where the type rounds them."""
-    place, kind = tmp_path / name, TYPES[name]
+    place, kind = quantised(made, tmp_path, name), TYPES[name]
     assert isinstance(kind, IntegerType)
-    whole = load_llama(made.run / "student")
-    compressed_tensors.write(state_of(whole), made.run / "student", place, kind)
-    expected = with_weights(whole, compressed_tensors.read(place))
+    expected = with_weights(load_llama(made.run / "student"), compressed_tensors.read(place))
     rounding = InProcessSampler(expected, make_linear=linear_maps(SHAPE.vocab_size))
     with opened(str(place), made.store, quiet()) as subject:
         assert subject.model is not None
-        found = greedy(subject.sampler)
+        found, logits = greedy(subject.sampler), logits_of(subject.model, TOKEN_IDS)
     assert (found == greedy(InProcessSampler(expected))) != kind.rounds_activations
     assert (found == greedy(rounding)) == kind.rounds_activations
+    assert torch.equal(logits, logits_of(expected, TOKEN_IDS)) != kind.rounds_activations
+    round_activations(expected)
+    assert torch.equal(logits, logits_of(expected, TOKEN_IDS)) == kind.rounds_activations
 
 
 def greedy(sampler: Sampler) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
@@ -136,13 +142,100 @@ def greedy(sampler: Sampler) -> tuple[tuple[int, ...], tuple[float, ...] | None]
     return span.token_ids, span.behavior_logprobs
 
 
-def test_what_is_not_computed_here(made: Made, tmp_path: Path) -> None:
-    """Another quantised format is refused, and so is what is no checkpoint."""
-    place = tmp_path / "other"
-    shutil.copytree(made.run / "student", place)
-    config = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "awq"}}))
-    with pytest.raises(CheckpointError, match="compressed-tensors"), opened(str(place), made.store, quiet()):
+def test_weights_and_configuration_disagree(made: Made, tmp_path: Path) -> None:
+    """One layer more than there is, or a tied embedding that is missing, is said as it is of a plain checkpoint."""
+    place, plain = quantised(made, tmp_path, "w8a16"), made.run / "student"
+    for directory in (place, plain):
+        change_config(directory, num_hidden_layers=4)
+    for directory in (place, plain):
+        with (
+            pytest.raises(UnsupportedModelError, match=r"weights and config\.json disagree"),
+            opened(str(directory), made.store, quiet()),
+        ):
+            pass
+    tensors = load_file(place / "model.safetensors")
+    del tensors["model.embed_tokens.weight"]
+    save_file(tensors, place / "model.safetensors")
+    with pytest.raises(UnsupportedModelError, match="embed_tokens"), opened(str(place), made.store, quiet()):
         pass
+
+
+def test_what_is_for_vllm_is_no_file_for_llama_cpp(made: Made, tmp_path: Path) -> None:
+    """It is refused with the option that leaves llama.cpp out, rather than as a damaged checkpoint."""
+    place = quantised(made, tmp_path, "w4a16")
+    with (
+        opened(str(place), made.store, quiet()) as subject,
+        pytest.raises(CheckpointError, match="--engines vLLM"),
+    ):
+        engine_file(subject, tmp_path / "made", made.store, quiet(), quantization="Q4_0")
+    assert not (tmp_path / "made").exists()
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "awq": {"quant_method": "awq"},
+    "zero points": {"config_groups": {"group_0": {"weights": {"symmetric": False}}}},
+    "floats": {"config_groups": {"group_0": {"weights": {"type": "float"}}}},
+    "another rounding of activations": {"config_groups": {"group_0": {"input_activations": {"num_bits": 4}}}},
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_what_is_not_computed_here(made: Made, tmp_path: Path, name: str) -> None:
+    """Another quantised format, and another scheme of this one, is refused with the remedy."""
+    place = quantised(made, tmp_path, "w8a16")
+    told = json.loads((place / "config.json").read_text())["quantization_config"]
+    change_config(place, quantization_config=merged(told, OTHERS[name]))
+    with (
+        pytest.raises(CheckpointError, match=r"not in the compressed-tensors format .*evaluate --url"),
+        opened(str(place), made.store, quiet()),
+    ):
+        pass
+
+
+def test_what_is_no_checkpoint(made: Made, tmp_path: Path) -> None:
+    """A directory without a configuration."""
     with pytest.raises(CheckpointError, match="neither"), opened(str(tmp_path), made.store, quiet()):
         pass
+
+
+def test_tensors_that_nobody_reads(made: Made, tmp_path: Path) -> None:
+    """A tensor that would change the numbers, and one that is missing, are said by name."""
+    place = quantised(made, tmp_path, "w4a16")
+    tensors = load_file(place / "model.safetensors")
+    name = "model.layers.0.mlp.up_proj.weight_scale"
+    for changed in (
+        {**tensors, "model.layers.0.mlp.up_proj.weight_g_idx": torch.zeros(2)},
+        {key: each for key, each in tensors.items() if key != name},
+    ):
+        save_file(changed, place / "model.safetensors")
+        with pytest.raises(CheckpointError, match="up_proj"), opened(str(place), made.store, quiet()):
+            pass
+
+
+def test_a_copy_is_known_by_its_weights(made: Made, tmp_path: Path) -> None:
+    """The same weights elsewhere, beside another configuration, have the hash of the run."""
+    place = tmp_path / "copy"
+    shutil.copytree(made.run / "student", place)
+    change_config(place, architectures=["Other"])
+    hashes = {weights_sha256(str(each), made.store, quiet()) for each in (place, made.run)}
+    assert len(hashes) == 1
+
+
+def quantised(made: Made, tmp_path: Path, name: str) -> Path:
+    """The run's student in `tmp_path / name`."""
+    kind = TYPES[name]
+    assert isinstance(kind, IntegerType)
+    start = made.run / "student"
+    compressed_tensors.write(state_of(load_llama(start)), start, tmp_path / name, kind)
+    return tmp_path / name
+
+
+def change_config(directory: Path, **changes: Any) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def merged(told: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """Members of members, changed."""
+    nested = {key: merged(told.get(key), each) for key, each in changes.items() if isinstance(each, dict)}
+    return {**(told or {}), **changes, **nested}
