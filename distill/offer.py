@@ -7,7 +7,6 @@ any other checkpoint, a GGUF           a draft or a quantised model, as the call
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from distill.drafts.opened import is_head
 from distill.gate import Candidacy
 from distill.lineage import source_of
 from distill.packing import Form, Packed, is_student_run, pack
+from distill.quantization.known import Known, known_of
 from serving.bringup.materialize import BASE_ROLE, BASE_SHA256
 from serving.bringup.progress import Report
 from serving.engines import student_delta
@@ -41,8 +41,6 @@ from train.recipe import DomainSettings
 from train.run_directory import RunError
 
 TEACHER_ROLE: Final = "teacher"
-QUANTISATION_NAME: Final = "quantization.json"
-"""What `tierwise distill quantize` leaves beside its files."""
 _ROLES: Final = {Candidacy.DRAFT: "target", Candidacy.QUANTISED: "quantised_from"}
 
 
@@ -59,6 +57,8 @@ class Offer:
     """Empty where nobody says."""
     said: Mapping[str, Any]
     """The description's other members."""
+    known: Known | None = None
+    """What `tierwise distill quantize` found of it."""
 
     @property
     def size_bytes(self) -> int:
@@ -109,6 +109,7 @@ def offer(
     kind: Kind = "draft" if candidacy is Candidacy.DRAFT else (behind.manifest.kind if behind else "policy")
     parents = (_parent(behind, _ROLES[candidacy]),) if behind else ()
     files, form_said = _files_of(candidate)
+    known = known_of(candidate) if candidacy is Candidacy.QUANTISED else None
     return Offer(
         candidacy,
         str(candidate.absolute()),
@@ -118,10 +119,11 @@ def offer(
             "kind": kind,
             "name": name,
             "parents": parents,
-            "recipe": {"step": "draft"} if candidacy is Candidacy.DRAFT else _quantisation(candidate),
+            "recipe": {"step": "draft"} if candidacy is Candidacy.DRAFT else _quantisation(candidate, known),
             "tokenizer_sha256": behind.manifest.tokenizer_sha256 if behind else None,
             **form_said,
         },
+        known,
     )
 
 
@@ -158,25 +160,23 @@ def _student(packed: Packed, behind: Artifact | None, name: str, licence: str | 
     )
 
 
-def _quantisation(candidate: Path) -> dict[str, JsonValue]:
-    """How it was quantised, where `tierwise distill quantize` left its report beside it.
+def _quantisation(candidate: Path, known: Known | None) -> dict[str, JsonValue]:
+    """How it was quantised, where that is known.
 
     Raises:
         RunError: the report says that it missed what was asked of it then.
     """
-    recipe: dict[str, JsonValue] = {"step": "quantise"}
-    report = candidate.parent / QUANTISATION_NAME
-    if not report.exists():
-        return recipe
-    told = json.loads(report.read_text(encoding="utf-8"))
-    for each in told.get("types", []):
-        if each["file"] == candidate.name:
-            if each["reasons"]:
-                raise RunError(
-                    f"{candidate} did not pass when it was quantised: {'; '.join(each['reasons'])}"
-                )
-            recipe |= {name: each[name] for name in ("type", "divergence", "greedy_share")}
-    return recipe
+    if known is None:
+        return {"step": "quantise"}
+    line = known.line
+    if line.reasons:
+        raise RunError(f"{candidate} did not pass when it was quantised: {'; '.join(line.reasons)}")
+    return {
+        "step": "quantise",
+        "type": line.type,
+        "divergence": line.divergence,
+        "greedy_share": line.greedy_share,
+    }
 
 
 def _portable(recipe: Mapping[str, Any], source: str) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from distill.dossier import Dossier, evidence, read_dossier, read_predictions
-from distill.evaluate import Questions
+from distill.evaluate import Comparison, Questions
 from distill.examine import Trying, examine
 from distill.gate import Candidacy, Verdict, Wanted, judge
 from distill.offer import Offer, offer
 from distill.packing import Form
+from distill.quantization.report import REPORT_NAME
 from distill.subject import weights_sha256
 from serving.bringup.progress import Report
 from serving.registry.artifact import Artifact
@@ -35,6 +36,8 @@ class Wishes:
     """Found out where None."""
     form: Form = field(default_factory=Form)
     wanted: Wanted = field(default_factory=Wanted)
+    is_asked_again: bool = False
+    """Whether scores are measured where `tierwise distill quantize` verified these weights."""
     evaluation: Path | None = None
     """What `evaluate --out` wrote of these weights; measured now where None."""
     predictions: Path | None = None
@@ -60,7 +63,7 @@ def publish(
         wishes: the caller's.
         store: the registry.
         report: hears what happens.
-        questions: asked where scores are wanted and there is no evaluation.
+        questions: asked where scores are wanted, and neither an evaluation nor `tierwise distill quantize` has them.
         trying: engines, tried where there is no evaluation.
         on_verdict: told it, whichever it is.
 
@@ -81,16 +84,18 @@ def publish(
     if wishes.evaluation is not None:
         dossier = read_dossier(wishes.evaluation, weights_sha256(offered.measured, store, report))
     else:
-        is_draft = offered.candidacy is Candidacy.DRAFT
-        dossier = examine(
+        known = None if wishes.is_asked_again else _known(offered, teacher, store, report)
+        is_asked = offered.candidacy is not Candidacy.DRAFT and known is None
+        found = examine(
             offered.measured,
             teacher,
             store,
             report,
-            questions=None if is_draft else questions(),
+            questions=questions() if is_asked else None,
             trying=trying,
             on_side=lambda side: report.say(f"asking {side}"),
         )
+        dossier = replace(found, comparison=found.comparison or known)
     verdict = judge(
         offered.candidacy,
         evidence(
@@ -111,6 +116,17 @@ def publish(
             wishes.alias, artifact, store, report, by=PUBLISHED_BY, reason=f"{candidate.name} passed the gate"
         )
     return artifact
+
+
+def _known(offered: Offer, teacher: str, store: Store, report: Report) -> Comparison | None:
+    """Scores that were verified when it was quantised from this very teacher."""
+    if offered.known is None:
+        return None
+    found = offered.known.comparison(weights_sha256(teacher, store, report))
+    if found is not None:
+        num_items = sum(domain.num_items for domain in found.candidate.domains)
+        report.say(f"scores of {num_items} items are those of {REPORT_NAME} (--ask-again measures)")
+    return found
 
 
 def _commit(offered: Offer, dossier: Dossier, store: Store) -> Artifact:

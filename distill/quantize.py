@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from distill.calibration import CalibrationText
+from distill.hashes import hash_of_path
 from distill.quantization.activations import linear_maps, round_activations
 from distill.quantization.bar import Bar
 from distill.quantization.exam import Exam, Sat
@@ -47,6 +48,8 @@ class Subject:
     start: Path
     """The checkpoint that it was loaded from."""
     texts: Sequence[CalibrationText]
+    sha256: str
+    """Of its weights, as it was named (`subject.weights_sha256`)."""
 
 
 def quantize(
@@ -111,10 +114,11 @@ def quantize(
                 Quantised(
                     type=kind.name,
                     file=path.name,
+                    sha256=hash_of_path(path),
                     size_bytes=size_bytes(path),
                     num_weights=files.num_weights(kind),
                     agreements=agreements,
-                    evaluation=sat and sat.evaluation.plain(),
+                    evaluation=sat.evaluation if sat else None,
                     kept=found,
                     tokens_per_s=rates.get(kind.name),
                     reasons=bar.reasons(agreements, found),
@@ -125,9 +129,10 @@ def quantize(
                 shutil.move(Path(scratch) / each.file, out / each.file)
     parameters = state_of(subject.model).values()
     return Report(
+        sha256=subject.sha256,
         num_parameters=sum(weight.numel() for weight in parameters),
         size_bytes=sum(4 * weight.numel() for weight in parameters),
-        evaluation=whole and whole.evaluation.plain(),
+        evaluation=whole.evaluation if whole else None,
         tokens_per_s=rates.get(WHOLE),
         types=tuple(types),
     )

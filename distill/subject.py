@@ -11,13 +11,13 @@ has to be made of it goes when it is left: no artifact is made.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from distill.hashes import hash_of_files, hash_of_path
 from distill.quantization.opened import open_quantized
 from distill.student_directory import ABOUT_NAME, STUDENT_NAME
 from serving.bringup.materialize import DELTA_FORMATS, base_of, open_delta
@@ -25,17 +25,10 @@ from serving.bringup.packaged import chat_template_of
 from serving.bringup.progress import Report
 from serving.engines.base import Endpoint
 from serving.registry.artifact import Artifact
-from serving.registry.manifest import digest
 from serving.registry.reference import PathReference, parse
 from serving.registry.store import Store
 from train.base import PACKAGED, is_gguf, other_form, packaged
-from train.checkpoints.directory import (
-    CHAT_TEMPLATE,
-    CONFIG,
-    CheckpointError,
-    read_config,
-    weight_files,
-)
+from train.checkpoints.directory import CHAT_TEMPLATE, CONFIG, CheckpointError, read_config
 from train.checkpoints.from_gguf import convert_from_gguf
 from train.checkpoints.gguf_file import GgufFile
 from train.checkpoints.gguf_shape import read_shape
@@ -112,7 +105,7 @@ def path_of(name: str) -> Path | None:
 
 
 def weights_sha256(name: str, store: Store, report: Report) -> str:
-    """By which an evaluation is known to be of these weights: the hash of their file, or of several files' hashes.
+    """By which an evaluation is known to be of these weights (`hashes`).
 
     Raises:
         As `opened`.
@@ -120,9 +113,8 @@ def weights_sha256(name: str, store: Store, report: Report) -> str:
     path = path_of(name)
     if path is None:
         artifact = packaged(store, report) if name == PACKAGED else store.load(name)
-        return _of_files(_listed(artifact))
-    files = [path] if path.is_file() else weight_files(path)
-    return _of_files({file.name: _sha256(file) for file in files})
+        return hash_of_files(_listed(artifact))
+    return hash_of_path(path)
 
 
 def _directory(name: str, scratch: Path, store: Store, report: Report) -> Path:
@@ -162,12 +154,3 @@ def _listed(artifact: Artifact) -> dict[str, str]:
     files = {file.path: file.sha256 for file in artifact.manifest.files}
     weights = {path: sha256 for path, sha256 in files.items() if path.endswith(".safetensors")}
     return weights or files
-
-
-def _of_files(files: dict[str, str]) -> str:
-    return next(iter(files.values())) if len(files) == 1 else digest(files)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

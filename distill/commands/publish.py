@@ -22,6 +22,8 @@ measured does not pass. The table goes to stderr; what is refused leaves the reg
 
 CANDIDATE is a run of `tierwise distill student`, published as its difference to its base and judged as serving will
 make it (RUN/packed/served.gguf); the directory of a draft head; or, with --as, a checkpoint's directory or a GGUF file.
+Scores that `tierwise distill quantize --score-items` verified of these very weights, made of this TEACHER, are read
+from quantization.json beside them; --ask-again measures them.
 """
 EXAMPLES = """\
 examples:
@@ -53,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--evaluation", type=Path, metavar="FILE", help="of `evaluate --out`; measured where absent"
     )
+    made.add_argument("--ask-again", action="store_true", help="measure scores that quantize has verified")
     made.add_argument("--cost-model", type=Path, metavar="FILE", help="of a draft: JSON of `cost-model`")
     add_measuring_options(made)
     form = made.add_argument_group("form of a student")
@@ -127,6 +130,7 @@ def _wishes(args: argparse.Namespace) -> Wishes:
         candidacy=Candidacy(args.candidacy) if args.candidacy else None,
         form=Form(rank=args.rank, difference=args.difference, served=args.served),
         wanted=_wanted(args),
+        is_asked_again=args.ask_again,
         evaluation=args.evaluation,
         predictions=args.cost_model,
     )

@@ -18,7 +18,7 @@ from distill.quantization.types import TYPES, QuantizedType, UnknownTypeError, p
 if TYPE_CHECKING:
     from distill.commands.opened import Opened
     from distill.quantization.exam import Exam
-    from distill.quantize import Report
+    from distill.quantization.report import Report
 
 ABOUT = f"""\
 Write a model in types of fewer bits, read each back, and measure how far it is from what it was: divergence and equal
@@ -40,7 +40,6 @@ examples:
   tierwise distill quantize ./student --types q8_0,w8a8,w4a16 --domains gcd --score-items 64 --min-retention 0.95 \\
       --measure-speed --out ./small
 """
-REPORT_NAME = "quantization.json"
 
 
 def main(argv: list[str]) -> int:
@@ -84,6 +83,7 @@ def _types(text: str) -> tuple[QuantizedType, ...]:
 def _run(args: argparse.Namespace) -> int:
     from distill.commands.opened import open_named
     from distill.commands.quantize_views import tables
+    from distill.quantization.report import REPORT_NAME
     from train.run_directory import RunError
 
     if args.min_retention is not None and not args.score_items:
@@ -108,7 +108,13 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
     from distill.quantize import Subject, quantize
 
     name = args.name or name_of(args.model)
-    subject = Subject(name=name, model=opened.model, start=opened.start, texts=opened.texts)
+    subject = Subject(
+        name=name,
+        model=opened.model,
+        start=opened.start,
+        texts=opened.texts,
+        sha256=_sha256(args, opened, console),
+    )
     with ExitStack() as stack:
         exam = _exam(args, opened, stack) if args.score_items else None
         status = stack.enter_context(console.status("quantising"))
@@ -124,6 +130,18 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
             seed=args.seed,
             on_stage=status.update,
         )
+
+
+def _sha256(args: argparse.Namespace, opened: Opened, console: Console) -> str:
+    """Of what was named, as the gate will name it; of what was fetched where it is a name of the hub."""
+    from distill.subject import path_of, weights_sha256
+    from serving.bringup.progress import ConsoleReport
+    from serving.registry.store import Store
+    from train.commands.options import home_of
+
+    path = path_of(args.model)
+    name = args.model if path is None or path.exists() else str(opened.start)
+    return weights_sha256(name, Store(home_of(args) / "registry"), ConsoleReport(console))
 
 
 def _exam(args: argparse.Namespace, opened: Opened, stack: ExitStack) -> Exam:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from distill.quantization.report import WHOLE, Quantised, Report
+from train.evaluate import Evaluation
 
 _MB = 1e6
 
@@ -62,13 +63,8 @@ def _formats(each: Quantised) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares if share >= 0.005)
 
 
-def _score(evaluation: dict[str, object] | None) -> str:
-    if evaluation is None:
-        return "-"
-    domains = evaluation["domains"]
-    assert isinstance(domains, list | tuple)
-    means = [domain["greedy"]["mean"] for domain in domains]
-    return f"{sum(means) / len(means):.3f}"
+def _score(evaluation: Evaluation | None) -> str:
+    return "-" if evaluation is None else f"{evaluation.greedy.mean:.3f}"
 
 
 def _kept(each: Quantised) -> str:

@@ -9,8 +9,11 @@ from typing import Any, Final
 
 from distill.paired import Kept
 from train.agreement import Agreement
+from train.evaluate import Evaluation
 
 WHOLE: Final = "unquantised"
+REPORT_NAME: Final = "quantization.json"
+"""Where it lies, beside the types that passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +23,16 @@ class Quantised:
     type: str
     file: str
     """In the directory that was named, where it passes."""
+    sha256: str
+    """Of its weights (`hashes`)."""
     size_bytes: int
     """With tokenizer and configuration."""
     num_weights: Mapping[str, int]
     """Format → weights that are in it: rows that do not divide into a format's blocks are in another."""
     agreements: Mapping[str, Agreement]
     """By domain."""
-    evaluation: dict[str, Any] | None
+    evaluation: Evaluation | None
+    """Greedy, over all levels of each domain; None where scores were not asked for."""
     kept: Kept | None
     """Of the unquantised model's verified scores; None where they were not asked for."""
     tokens_per_s: float | None
@@ -54,10 +60,13 @@ class Quantised:
 class Report:
     """All types, beside the model that they were made of."""
 
+    sha256: str
+    """Of that model's weights, as it was named (`subject.weights_sha256`)."""
     num_parameters: int
     size_bytes: int
     """Of the weights in single precision."""
-    evaluation: dict[str, Any] | None
+    evaluation: Evaluation | None
+    """Of the model."""
     tokens_per_s: float | None
     """Of the model in single precision, in the engine."""
     types: tuple[Quantised, ...]

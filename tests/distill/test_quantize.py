@@ -34,7 +34,13 @@ def subject(tmp_path: Path) -> Subject:
     """Rows of 64 and of 256: q4_k is both Q4_K and Q5_0 there, as in SmolLM2."""
     shape = tiny_shape(vocab_size=80, hidden_size=64, intermediate_size=256, head_size=16)
     write_checkpoint(tmp_path / "tiny", shape)
-    return Subject(name="tiny", model=load_llama(tmp_path / "tiny"), start=tmp_path / "tiny", texts=TEXTS)
+    return Subject(
+        name="tiny",
+        model=load_llama(tmp_path / "tiny"),
+        start=tmp_path / "tiny",
+        texts=TEXTS,
+        sha256="0" * 64,
+    )
 
 
 def test_every_type(subject: Subject, tmp_path: Path) -> None:
@@ -89,7 +95,7 @@ def test_a_type_that_cannot_be_leaves_nothing(tmp_path: Path) -> None:
     shape = tiny_shape(vocab_size=80, hidden_size=64, intermediate_size=96, head_size=16)
     write_checkpoint(tmp_path / "tiny", shape)
     model = load_llama(tmp_path / "tiny")
-    subject = Subject(name="tiny", model=model, start=tmp_path / "tiny", texts=TEXTS)
+    subject = Subject(name="tiny", model=model, start=tmp_path / "tiny", texts=TEXTS, sha256="0" * 64)
     with pytest.raises(RequantizeError, match="ask for Q5_0"):
         quantize(subject, parse_types("q8_0,q4_k"), tmp_path / "out", bar=Bar())
     assert not list((tmp_path / "out").iterdir())

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from distill.commands import quantize
+from distill.quantization.report import REPORT_NAME
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 
@@ -31,7 +32,7 @@ def test_types_side_by_side(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     out = tmp_path / "out"
     argv = [str(tiny), "--types", "q8_0,q4_k,w4a16", "--out", str(out), "--threads", "1", *TEXTS]
     assert quantize.main(argv) == 0
-    told = json.loads((out / quantize.REPORT_NAME).read_text())
+    told = json.loads((out / REPORT_NAME).read_text())
     assert [each["file"] for each in told["types"]] == ["tiny-q8_0.gguf", "tiny-q4_k.gguf", "tiny-w4a16"]
     assert all((out / each["file"]).exists() and each["passes"] for each in told["types"])
     assert set(told["types"][0]["agreements"]) == {"chain_sum", "general"}
@@ -46,8 +47,8 @@ def test_one_that_does_not_pass(tiny: Path, tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "out"
     argv = [str(tiny), "--types", "q4_0", "--max-divergence", "0", "--name", "m", "--out", str(out), *TEXTS]
     assert quantize.main(argv) == 1
-    assert [path.name for path in out.iterdir()] == [quantize.REPORT_NAME]
-    [told] = json.loads((out / quantize.REPORT_NAME).read_text())["types"]
+    assert [path.name for path in out.iterdir()] == [REPORT_NAME]
+    [told] = json.loads((out / REPORT_NAME).read_text())["types"]
     assert not told["passes"]
     assert told["file"] == "m-q4_0.gguf"
     assert "q4_0 does not pass" in capsys.readouterr().err
@@ -60,7 +61,7 @@ def test_scores_are_verified(tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked = ["--score-items", "2", "--min-retention", "0.9"]
     assert quantize.main([str(tiny), "--types", "w8a8", "--out", str(out), *TEXTS, *asked]) == 1
-    told = json.loads((out / quantize.REPORT_NAME).read_text())
+    told = json.loads((out / REPORT_NAME).read_text())
     assert told["evaluation"]["domains"][0]["num_items"] == 2
     [reason] = told["types"][0]["reasons"]
     assert "is of nothing" in reason
