@@ -27,15 +27,15 @@ from distill.quantization.bar import Bar
 from distill.quantization.exam import Exam, Sat
 from distill.quantization.files import Files, size_bytes
 from distill.quantization.importance import mean_squares
-from distill.quantization.report import WHOLE, Quantised, Report
+from distill.quantization.report import WHOLE, Quantised, Report, Speed
 from distill.quantization.types import GgufType, IntegerType, QuantizedType
 from train.agreement import Agreement, agreement
 from train.model.linear import FloatLinear
 from train.model.llama import Llama
 from train.model.weights import state_of
 
-Speeds = Callable[[Mapping[str, Path]], Mapping[str, float]]
-"""Models by name → tokens a second of those that the engine at hand takes."""
+Speeds = Callable[[Sequence[Path]], Mapping[Path, Speed]]
+"""Models → how fast those are that there is an engine for (`engine_speed`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,8 @@ def quantize(
             on_stage(f"measuring {kind.name}")
             measured[kind.name] = _measured(subject, kind, files.weights(kind), exam)
         on_stage("timing engines")
-        rates = speeds(files.paths())
+        wholes = files.wholes()
+        timed = speeds([*wholes, *files.paths()])
         types = []
         for kind in kinds:
             agreements, sat = measured[kind.name]
@@ -120,7 +121,7 @@ def quantize(
                     agreements=agreements,
                     evaluation=sat.evaluation if sat else None,
                     kept=found,
-                    tokens_per_s=rates.get(kind.name),
+                    speed=timed.get(path),
                     reasons=bar.reasons(agreements, found),
                 )
             )
@@ -133,7 +134,7 @@ def quantize(
         num_parameters=sum(weight.numel() for weight in parameters),
         size_bytes=sum(4 * weight.numel() for weight in parameters),
         evaluation=whole.evaluation if whole else None,
-        tokens_per_s=rates.get(WHOLE),
+        speeds=tuple(timed[path] for path in wholes if path in timed),
         types=tuple(types),
     )
 

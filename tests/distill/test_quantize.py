@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,9 @@ from distill.calibration import CalibrationText
 from distill.quantization import gguf_files
 from distill.quantization.activations import round_activations, rounded
 from distill.quantization.bar import Bar
+from distill.quantization.report import Speed
 from distill.quantization.types import parse_types
-from distill.quantize import WHOLE, Subject, agreements, quantize, with_weights
+from distill.quantize import Subject, agreements, quantize, with_weights
 from serving.engines.requantize import RequantizeError
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.test_llama import logits_of
@@ -102,18 +103,27 @@ def test_a_type_that_cannot_be_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_speed_is_of_all_at_once(subject: Subject, tmp_path: Path) -> None:
-    """One call has every file, and the model in single precision, before any is moved or thrown away."""
+    """One call has every file, and the model itself for either engine, before any is moved or thrown away."""
     calls = []
 
-    def speeds(models: Mapping[str, Path]) -> dict[str, float]:
-        assert all(path.exists() for path in models.values())
-        calls.append(list(models))
-        return {WHOLE: 10.0, "q8_0": 30.0}
+    def speeds(models: Sequence[Path]) -> dict[Path, Speed]:
+        assert all(path.exists() for path in models)
+        calls.append([path.name for path in models])
+        whole, checkpoint, directory, file = models
+        return {
+            whole: Speed("llama.cpp", 10.0),
+            checkpoint: Speed("vLLM", 8.0),
+            directory: Speed("vLLM", None, "no kernel"),
+            file: Speed("llama.cpp", 30.0),
+        }
 
     report = quantize(subject, parse_types("w4a16,q8_0"), tmp_path / "out", bar=Bar(0.0), speeds=speeds)
-    assert calls == [[WHOLE, "w4a16", "q8_0"]]
-    assert report.tokens_per_s == 10.0
-    assert [each.tokens_per_s for each in report.types] == [None, 30.0]
+    assert calls == [["unquantised.gguf", "tiny", "tiny-w4a16", "tiny-q8_0.gguf"]]
+    assert report.speeds == (Speed("llama.cpp", 10.0), Speed("vLLM", 8.0))
+    assert [each.speed for each in report.types] == [
+        Speed("vLLM", None, "no kernel"),
+        Speed("llama.cpp", 30.0),
+    ]
 
 
 def test_rounded_activations() -> None:

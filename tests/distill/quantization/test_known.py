@@ -74,7 +74,7 @@ def small(made: Made, tmp_path: Path) -> Small:
         agreements={DOMAIN: Agreement(0.02, 0.9, 40)},
         evaluation=evaluation(0.57),
         kept=Kept(Estimate(0.95, 0.91, 0.99), {DOMAIN: Estimate(-0.03, -0.06, 0.0)}),
-        tokens_per_s=None,
+        speed=None,
         reasons=(),
     )
     report = Report(
@@ -82,7 +82,7 @@ def small(made: Made, tmp_path: Path) -> Small:
         num_parameters=1,
         size_bytes=4,
         evaluation=evaluation(0.6),
-        tokens_per_s=None,
+        speeds=(),
         types=(line,),
     )
     found = Small(made, file, report)

@@ -10,11 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from distill.quantization import gguf_files
-from distill.quantization.engine_speed import tokens_per_s
+from distill.quantization.engine_speed import speeds
 from distill.quantization.files import Files
 from distill.quantization.types import parse_types
 from distill.quantize import with_weights
-from serving.engines.base import EngineError
 from serving.engines.brought_up import brought_up
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
 from serving.settings_sources import environment
@@ -82,12 +81,15 @@ def test_it_says_what_was_measured(files: Files, tmp_path: Path) -> None:
 @pytest.mark.engines
 @pytest.mark.timeout(300)
 def test_timed_in_turn(files: Files, tmp_path: Path) -> None:
-    """Every GGUF file, the one in single precision too; a directory is for others; what is missing is an error."""
-    models = {**files.paths(), "w4a16": tmp_path}
-    found = tokens_per_s(models, tmp_path / "logs", threads=1, num_rounds=2, num_tokens=8)
-    assert list(found) == ["unquantised", "q8_0", "q4_0", "q4_k"]
-    assert all(rate > 1 for rate in found.values())
-    assert tokens_per_s({"w4a16": tmp_path}, tmp_path / "none") == {}
-    (tmp_path / "cut.gguf").write_bytes(b"GGUF")
-    with pytest.raises(EngineError):
-        tokens_per_s({"cut": tmp_path / "cut.gguf"}, tmp_path / "logs")
+    """Every GGUF file, the one in single precision too; one that is damaged is told; a directory is for vLLM."""
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(b"GGUF")
+    models = [*files.wholes(), *files.paths(), cut, tmp_path]
+    found = speeds(models, tmp_path / "logs", threads=1, num_rounds=2, num_tokens=8)
+    assert found.keys() == set(models) - {tmp_path}
+    assert found[cut].tokens_per_s is None
+    assert "is cut off" in found.pop(cut).fault
+    for each in found.values():
+        assert (each.engine, each.fault) == ("llama.cpp", "")
+        assert each.tokens_per_s is not None
+        assert each.tokens_per_s > 1
