@@ -1,9 +1,10 @@
 """Tokens a second of several models, each in the engine that it is for, one answer at a time, in turn.
 
-GGUF files are in llama.cpp as this gateway runs it, directories in vLLM (`vllm_trial`), in the type of numbers that
-their config.json names. All servers are up at once, and each writes an answer in every round, so that whatever else the
-machine does disturbs all of them alike; servers that wait sleep. The median over rounds counts. In both engines a rate
-counts an answer's tokens over the time from the request to its end, the reading of a short prompt included.
+GGUF files are in llama.cpp as this gateway runs it, directories in vLLM (`vllm_trial`), in bfloat16 as quantised ones
+are written, whatever the checkpoint beside them is in. All servers are up at once, and each writes an answer in every
+round, so that whatever else the machine does disturbs all of them alike; servers that wait sleep. The median over rounds
+counts. In both engines a rate counts an answer's tokens over the time from the request to its end, the reading of a
+short prompt included.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def speeds(
             engines[path] = LlamaCppEngine(settings, num_sharing=len(models))
         elif vllm_python is not None:
             engines[path] = VllmTrial(
-                vllm_python, num_streams=1, context_tokens=CONTEXT_TOKENS, dtype="auto", threads=threads
+                vllm_python, num_streams=1, context_tokens=CONTEXT_TOKENS, dtype="bfloat16", threads=threads
             )
     logs.mkdir(parents=True, exist_ok=True)
     return asyncio.run(_timed(engines, logs, num_rounds, num_tokens))

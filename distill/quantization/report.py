@@ -80,7 +80,7 @@ class Report:
     evaluation: Evaluation | None
     """Of the model."""
     speeds: tuple[Speed, ...]
-    """Of the model itself: in llama.cpp in single precision, in vLLM as its checkpoint is."""
+    """Of the model itself: in llama.cpp in single precision, in vLLM in bfloat16."""
     types: tuple[Quantised, ...]
 
     @property
