@@ -2,9 +2,9 @@
 
 GGUF files are in llama.cpp as this gateway runs it, directories in vLLM (`vllm_trial`), in bfloat16 as quantised ones
 are written, whatever the checkpoint beside them is in. All servers are up at once, and each writes an answer in every
-round, so that whatever else the machine does disturbs all of them alike; servers that wait sleep. The median over rounds
-counts. In both engines a rate counts an answer's tokens over the time from the request to its end, the reading of a
-short prompt included.
+round, so that whatever else the machine does disturbs all of them alike; servers that wait sleep. The median over
+rounds counts. In both engines a rate counts an answer's tokens over the time from the request to its end, the reading
+of a short prompt included.
 """
 
 from __future__ import annotations
