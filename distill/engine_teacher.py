@@ -22,6 +22,7 @@ from serving.engines.base import Endpoint, EngineError
 from train.model.policy import Line
 from train.rollouts.engine import EngineSampler
 from train.rollouts.rollout import MissingLogprobsError
+from train.rollouts.split_characters import ASCII_GRAMMAR
 
 MAX_IN_FLIGHT: Final = 16
 TIMEOUT_S: Final = 300.0
@@ -86,7 +87,9 @@ class EngineTeacher:
                 for choice, (prompt, _) in zip(choices, texts, strict=True)
             ]
         places = [
-            self._request(prompt + answer[:end]) for prompt, answer in texts for end in range(len(answer))
+            self._request(prompt + answer[:end], grammar=ASCII_GRAMMAR)  # else some are told of none
+            for prompt, answer in texts
+            for end in range(len(answer))
         ]
         written = iter(map(self._first_written, await self._choices(places)))
         return [[next(written) for _ in answer] for _, answer in texts]

@@ -107,10 +107,10 @@ def test_stop(engine: RunningEngine, as_list: bool) -> None:
 
 def test_number_of_choices(engine: RunningEngine) -> None:
     """Up to the number of slots; more are refused by name. Their usage is one choice's: `counts_one_choice`."""
-    answer = engine.chat(messages=STORY, n=3, temperature=1.0, max_tokens=5, ignore_eos=True)
+    answer = engine.chat(messages=STORY, n=3, temperature=1.0, max_tokens=24, ignore_eos=True)
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert len({choice["message"]["content"] for choice in answer["choices"]}) > 1
-    assert answer["usage"]["completion_tokens"] == 5
+    assert answer["usage"]["completion_tokens"] == 24
     refused = engine.chat(is_ok=False, messages=STORY, n=5)["error"]
     assert (refused["code"], refused["type"]) == (400, "invalid_request_error")
     assert "'n'" in refused["message"]

@@ -4,7 +4,8 @@ Prompts go as token ids and answers come back as token ids, each with the log-pr
 top-p and min-p are off. llama.cpp says what a token's probability was after temperature (`post_sampling_probs`); of an
 engine that only knows the one before, temperatures other than 0 and 1 are refused rather than trained on.
 
-Stop tokens that the engine does not know are found here: an answer is cut behind the first.
+Stop tokens that the engine does not know are found here: an answer is cut behind the first. What llama.cpp keeps back
+of characters that took several tokens is asked for again (`split_characters`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import aiohttp
 
 from serving.engines.base import Endpoint, EngineError
 from train.rollouts.rollout import MissingLogprobsError, SampleRequest, Sampling, Span, StopReason
+from train.rollouts.split_characters import logprob_in, places_kept_back, question_about_place
 
 MAX_IN_FLIGHT = 64
 _SEEDS = 2**32 - 1  # llama.cpp draws a seed of its own for 2³²−1
@@ -105,11 +107,29 @@ class EngineSampler:
         body = {"model": self._model_id, "prompt": list(request.token_ids), **asked}
         try:
             async with asyncio.timeout(self._max_seconds), permits:
-                choice = await self._ask(session, body)
+                answer = await self._ask(session, body)
+                told = read_tokens(answer, sampling.temperature)
+                tokens = await self._complete(session, body, told)
         except TimeoutError:
             return Span((), (), self._policy_version), StopReason.DEADLINE
-        tokens = read_tokens(choice, sampling.temperature)
-        return _cut(tokens, sampling, choice.get("finish_reason"), self._policy_version)
+        finish = answer["choices"][0].get("finish_reason")
+        return _cut(tokens, sampling, finish, self._policy_version)
+
+    async def _complete(
+        self,
+        session: aiohttp.ClientSession,
+        body: Mapping[str, Any],
+        told: Sequence[tuple[int, float | None]],
+    ) -> list[tuple[int, float]]:
+        """Ask for the log-probabilities that are None."""
+        sampled = [token for token, _ in told]
+        complete = []
+        for place, (token, logprob) in enumerate(told):
+            if logprob is None:
+                answer = await self._ask(session, question_about_place(body, sampled, place))
+                logprob = logprob_in(answer["choices"][0], token, body["temperature"])
+            complete.append((token, logprob))
+        return complete
 
     async def _ask(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> dict[str, Any]:
         url = f"{self._endpoint.url}/v1/completions"
@@ -118,8 +138,8 @@ class EngineSampler:
                 if response.status != 200:
                     said = (await response.text())[:300]
                     raise EngineError(f"{url} answered {response.status}: {said}; look at the engine's log")
-                choice: dict[str, Any] = (await response.json())["choices"][0]
-                return choice
+                answer: dict[str, Any] = await response.json()
+                return answer
         except aiohttp.ClientError as error:
             raise EngineError(f"{url} cannot be reached ({error}); is the engine up?") from error
 
@@ -137,35 +157,44 @@ def parameters(sampling: Sampling, seed: int) -> dict[str, Any]:
         "return_token_ids": True,  # vLLM
         "samplers": ["temperature"],  # llama.cpp, and what follows
         "post_sampling_probs": sampling.temperature not in {0, 1},
+        "return_tokens": True,
+        "verbose": True,
     }
 
 
-def read_tokens(choice: Mapping[str, Any], temperature: float) -> list[tuple[int, float]]:
-    """Token ids with their log-probabilities, as llama.cpp or vLLM gives them.
+def read_tokens(answer: Mapping[str, Any], temperature: float) -> list[tuple[int, float | None]]:
+    """Token ids with their log-probabilities, as llama.cpp or vLLM gives them; None where llama.cpp keeps one back.
 
     Raises:
         MissingLogprobsError: either is missing, or the temperature is not in them.
     """
+    choice = answer["choices"][0]
     said = choice.get("logprobs")
-    if not isinstance(said, Mapping):
-        raise MissingLogprobsError("the engine gave no log-probabilities; start it with them allowed")
-    is_plain = temperature in {0, 1}
     try:
-        if "content" in said and not is_plain:
-            return [(int(each["id"]), math.log(each["prob"])) for each in said["content"]]
-        if "content" in said:
-            return [(int(each["id"]), float(each["logprob"])) for each in said["content"]]
+        if "__verbose" in answer:
+            sampled = [int(token) for token in answer["__verbose"]["tokens"]]
+            return _of_llamacpp(sampled, said["content"] if said else [], temperature)
         pairs = zip(choice["token_ids"], said["token_logprobs"], strict=True)
         found = [(int(token), float(logprob)) for token, logprob in pairs]
     except (KeyError, TypeError, ValueError) as error:
         raise MissingLogprobsError(
-            f"the engine's answer lacks token ids or log-probabilities ({error!r}); they are never guessed"
+            f"the engine's answer lacks token ids or log-probabilities ({error!r}); they are never guessed: take "
+            "llama.cpp's server or vLLM's, with log-probabilities allowed"
         ) from None
-    if not is_plain:
+    if temperature not in {0, 1}:
         raise MissingLogprobsError(
             f"the engine gives log-probabilities before temperature, and {temperature} was asked for; sample at 1"
         )
-    return found
+    return [*found]
+
+
+def _of_llamacpp(
+    sampled: Sequence[int], content: Sequence[Mapping[str, Any]], temperature: float
+) -> list[tuple[int, float | None]]:
+    is_plain = temperature in {0, 1}
+    said = iter([float(each["logprob"]) if is_plain else math.log(each["prob"]) for each in content])
+    kept_back = set(places_kept_back(sampled, [int(each["id"]) for each in content]))
+    return [(token, None if place in kept_back else next(said)) for place, token in enumerate(sampled)]
 
 
 def _cut(

@@ -103,6 +103,34 @@ def test_sampled_log_probabilities_are_those_of_our_forward_pass(
     assert apart.max() < 0.1
 
 
+def test_characters_of_several_tokens_are_sampled_tokens(converted: Converted) -> None:
+    """Tokens that end within a character are in the answer, though the engine holds them back, as are those at its end.
+
+    Left out, what follows them would be scored behind another text, by nats.
+    """
+    client = converted.client
+    key = client.headers["authorization"].removeprefix("Bearer ")
+    endpoint = Endpoint(url=str(client.base_url).rstrip("/"), api_key=key, keeps_connections=False)
+    tokenizer = Tokenizer.from_file(str(converted.directory / TOKENIZER))
+    text = "Repeat after me: Île, Œuvre, 日本語のテキスト.\nÎle, Œuvre, 日本語"
+    sampler = EngineSampler(endpoint, client.get("/v1/models").json()["data"][0]["id"])
+    policy = LlamaPolicy(load_llama(converted.directory), temperature=0.7)
+    whole = tuple(tokenizer.encode(text).ids)
+    cuts = [end for end in range(len(whole)) if "\ufffd" in tokenizer.decode(whole[:end])]
+    requests = [SampleRequest(whole[: cuts[0] - 1], (1, 2, 3)), SampleRequest(whole, (1, 2, 3))]
+    answers = sampler.sample(requests, Sampling(temperature=0.7, max_tokens=6))
+    groups = [
+        Group("any", request.token_ids, tuple(_credit(request.token_ids, span) for span, _ in row))
+        for request, row in zip(requests, answers, strict=True)
+    ]
+    with torch.no_grad():
+        scored = policy.score(groups).logprobs
+    told = torch.tensor([each for row in answers for span, _ in row for each in span.behavior_logprobs or ()])
+    spans = [span.token_ids for row in answers for span, _ in row]
+    assert any("\ufffd" in tokenizer.decode(span[:end]) for span in spans for end in range(1, 7))
+    assert (told - scored).abs().max() < 0.1
+
+
 def test_ends_are_sampled_tokens(converted: Converted) -> None:
     """The end token is in the answer, with its log-probability: what is learned of stopping needs it."""
     client = converted.client

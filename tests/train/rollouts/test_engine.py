@@ -6,45 +6,86 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+import torch
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from serving.engines.base import Endpoint, EngineError
 from train.rollouts.engine import EngineSampler, parameters, read_tokens
 from train.rollouts.rollout import MissingLogprobsError, SampleRequest, Sampling, Span, StopReason
-
-LLAMACPP = {
-    "logprobs": {
-        "content": [{"id": 5, "logprob": -0.5}, {"id": 2, "logprob": -1.5}, {"id": 7, "logprob": -2}]
-    }
-}
-VLLM = {"token_ids": [5, 2, 7], "logprobs": {"token_logprobs": [-0.5, -1.5, -2.0]}}
+from train.rollouts.split_characters import logprob_in, places_kept_back
 
 
-@pytest.mark.parametrize("choice", [LLAMACPP, VLLM])
-def test_both_spellings_are_read(choice: dict[str, Any]) -> None:
+def _llamacpp(content: list[dict[str, Any]], tokens: list[int] | None = None) -> dict[str, Any]:
+    sampled = [each["id"] for each in content] if tokens is None else tokens
+    return {"choices": [{"logprobs": {"content": content}}], "__verbose": {"tokens": sampled}}
+
+
+def _vllm(token_ids: list[int], logprobs: list[float | None]) -> dict[str, Any]:
+    return {"choices": [{"token_ids": token_ids, "logprobs": {"token_logprobs": logprobs}}]}
+
+
+CONTENT = [{"id": 5, "logprob": -0.5}, {"id": 2, "logprob": -1.5}, {"id": 7, "logprob": -2}]
+LLAMACPP = _llamacpp(CONTENT)
+VLLM = _vllm([5, 2, 7], [-0.5, -1.5, -2.0])
+
+
+@pytest.mark.parametrize("answer", [LLAMACPP, VLLM])
+def test_both_spellings_are_read(answer: dict[str, Any]) -> None:
     """llama.cpp's and vLLM's answers give the same ids and log-probabilities."""
-    assert read_tokens(choice, 1.0) == [(5, -0.5), (2, -1.5), (7, -2.0)]
+    assert read_tokens(answer, 1.0) == [(5, -0.5), (2, -1.5), (7, -2.0)]
 
 
 @pytest.mark.parametrize(
-    ("choice", "temperature"),
+    ("answer", "temperature"),
     [
-        ({"text": "hi"}, 1.0),
-        ({"text": "hi", "logprobs": None}, 1.0),
-        ({"logprobs": {"token_logprobs": [-1.0]}}, 1.0),
-        ({"token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0]}}, 1.0),
-        ({"token_ids": [1], "logprobs": {"token_logprobs": [None]}}, 1.0),
-        ({"logprobs": {"content": [{"token": "a", "logprob": -1.0}]}}, 1.0),
-        ({"logprobs": {"content": [{"id": 1, "prob": 0.0}]}}, 0.7),
+        ({"choices": [{"text": "hi"}]}, 1.0),
+        ({"choices": [{"text": "hi", "logprobs": None}]}, 1.0),
+        ({"choices": [{"text": "hi", "logprobs": None}], "__verbose": {}}, 1.0),
+        ({"choices": [{"logprobs": {"content": CONTENT}}]}, 1.0),
+        ({"choices": [{"logprobs": {"token_logprobs": [-1.0]}}]}, 1.0),
+        (_vllm([1, 2], [-1.0]), 1.0),
+        (_vllm([1], [None]), 1.0),
+        (_llamacpp([{"token": "a", "logprob": -1.0}], [1]), 1.0),
+        (_llamacpp(CONTENT, [5, 7, 2]), 1.0),
+        (_llamacpp([{"id": 1, "prob": 0.0}]), 0.7),
         (VLLM, 0.7),
         (LLAMACPP, 0.7),
     ],
 )
-def test_what_is_missing_is_never_guessed(choice: dict[str, Any], temperature: float) -> None:
+def test_what_is_missing_is_never_guessed(answer: dict[str, Any], temperature: float) -> None:
     """No log-probabilities, none for a token, no ids, or the temperature not in them: an error, not a zero."""
     with pytest.raises(MissingLogprobsError):
-        read_tokens(choice, temperature)
+        read_tokens(answer, temperature)
+
+
+@pytest.mark.parametrize(
+    ("sampled", "said", "kept_back"),
+    [
+        ([5, 2, 7], [5, 2, 7], []),
+        ([5, 8, 9, 2, 7], [5, 2, 7], [1, 2]),
+        ([5, 2, 7, 8], [5, 2, 7], [3]),
+        ([2, 2, 7], [2, 7], [0]),
+        ([8], [], [0]),
+    ],
+)
+def test_tokens_that_end_within_a_character_are_found(
+    sampled: list[int], said: list[int], kept_back: list[int]
+) -> None:
+    """Within an answer, at its end, before an equal one, and alone."""
+    assert places_kept_back(sampled, said) == kept_back
+
+
+@pytest.mark.parametrize("temperature", [0, 0.7, 1.0])
+def test_a_log_probability_of_the_whole_distribution_is_at_the_temperature(temperature: float) -> None:
+    """That of softmax(l / T), where l are those at temperature 1."""
+    logprobs = torch.randn(9, dtype=torch.float64).log_softmax(0)
+    top = [{"id": token, "logprob": each} for token, each in enumerate(logprobs.tolist())]
+    choice = {"logprobs": {"content": [{"top_logprobs": top}]}}
+    expected = (logprobs / (temperature or 1)).log_softmax(0)[4].item()
+    assert logprob_in(choice, 4, temperature) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(MissingLogprobsError, match="token 9"):
+        logprob_in(choice, 9, temperature)
 
 
 def test_truncation_is_off_and_seeds_fit() -> None:
@@ -85,8 +126,7 @@ async def test_an_answer_is_cut_behind_its_stop_token(serve: Callable[[Handler],
     async def handler(request: web.Request) -> web.Response:
         body = await request.json()
         first = {"id": body["prompt"][0] * 100 + body["seed"], "logprob": -1.0}
-        content = [first, *LLAMACPP["logprobs"]["content"]]
-        return web.json_response({"choices": [{"logprobs": {"content": content}, "finish_reason": "length"}]})
+        return web.json_response(_llamacpp([first, *CONTENT]))
 
     sampler = await serve(handler)
     requests = [SampleRequest((3,), (1, 2)), SampleRequest((4,), (5,))]
@@ -107,11 +147,28 @@ async def test_a_request_has_its_own_limit(serve: Callable[[Handler], Any]) -> N
     async def handler(request: web.Request) -> web.Response:
         body = await request.json()
         limits[body["prompt"][0]] = body["max_tokens"]
-        return web.json_response({"choices": [LLAMACPP]})
+        return web.json_response(LLAMACPP)
 
     requests = [SampleRequest((3,), (1,), max_tokens=8), SampleRequest((4,), (1,))]
     await (await serve(handler))._sample(requests, Sampling(max_tokens=24))
     assert limits == {3: 8, 4: 24}
+
+
+async def test_what_llamacpp_keeps_back_is_asked_for(serve: Callable[[Handler], Any]) -> None:
+    """The place's distribution is asked for behind the tokens before it, and the answer is whole."""
+    asked: list[dict[str, Any]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        body = await request.json()
+        if "grammar" not in body:
+            return web.json_response(_llamacpp(CONTENT, [5, 8, 2, 7]))
+        asked.append(body)
+        top = [{"id": 8, "logprob": -3.0}, {"id": 9, "logprob": -0.1}]
+        return web.json_response({"choices": [{"logprobs": {"content": [{"id": 9, "top_logprobs": top}]}}]})
+
+    ((found,),) = await (await serve(handler))._sample([SampleRequest((3, 4), (1,))], Sampling())
+    assert found[0] == Span((5, 8, 2, 7), (-0.5, -3.0, -1.5, -2.0), 0)
+    assert [(each["prompt"], each["max_tokens"]) for each in asked] == [([3, 4, 5], 1)]
 
 
 async def test_slow_and_failing_engines(serve: Callable[[Handler], Any]) -> None:
