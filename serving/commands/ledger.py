@@ -43,7 +43,7 @@ examples:
   tierwise ledger tail -n 100
   tierwise ledger tail --follow
   tierwise ledger tail -n 1000 --json | jq 'select(.status >= 500)'
-  tierwise ledger tail --url postgresql+psycopg://tierwise@db/ledger
+  tierwise ledger tail --url postgresql+pg8000://tierwise@db/ledger
 """,
     "replay": """\
 examples:

@@ -62,7 +62,7 @@ def ledger_url(url: str | None, home: Path) -> URL:
     except ArgumentError:  # its message repeats the URL, password and all
         raise LedgerError(
             "[ledger] url is not a database URL; write it like sqlite:////var/lib/tierwise/ledger.sqlite "
-            "or postgresql+psycopg://user@host/name"
+            "or postgresql+pg8000://user@host/name"
         ) from None
 
 

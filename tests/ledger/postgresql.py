@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
+from pg8000 import native
 
 READY_S = 60.0
 USER = "postgres"
@@ -48,7 +48,7 @@ def running() -> Iterator[str]:
             server = subprocess.Popen(serve, stdout=log, stderr=log, cwd=place, **as_other)
         try:
             _wait(server, port, place / "log")
-            yield f"postgresql+psycopg://{USER}@127.0.0.1:{port}/postgres"
+            yield f"postgresql+pg8000://{USER}@127.0.0.1:{port}/postgres"
         finally:
             server.terminate()
             server.wait(READY_S)
@@ -58,8 +58,8 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     until = time.monotonic() + READY_S
     while True:
         try:
-            psycopg.connect(host="127.0.0.1", port=port, user=USER, dbname="postgres").close()
-        except psycopg.OperationalError as error:
+            native.Connection(USER, host="127.0.0.1", port=port, database="postgres").close()
+        except (native.InterfaceError, native.DatabaseError) as error:
             if server.poll() is not None or time.monotonic() > until:
                 pytest.fail(f"PostgreSQL does not come up ({error}): {log.read_text()}")
             time.sleep(0.1)

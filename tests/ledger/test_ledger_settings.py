@@ -10,7 +10,7 @@ from serving.ledger.settings import LedgerSettings
 @pytest.mark.parametrize(
     ("url", "printed"),
     [
-        ("postgresql+psycopg://user:hunter2@db/ledger", "postgresql+psycopg://user:***@db/ledger"),
+        ("postgresql+pg8000://user:hunter2@db/ledger", "postgresql+pg8000://user:***@db/ledger"),
         ("postgresql://user:hunt:er2/@x@db/ledger", "postgresql://user:***@db/ledger"),
         ("postgresql://user@db/ledger", "postgresql://user@db/ledger"),
         ("sqlite:////var/lib/tierwise/ledger.sqlite", "sqlite:////var/lib/tierwise/ledger.sqlite"),
