@@ -57,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
         "--score-items", type=int, default=0, metavar="N", help="held-out items of each domain (default 0)"
     )
     made.add_argument(
+        "--score-levels",
+        type=_numbers,
+        default=[],
+        metavar="0,1",
+        help="of those (default 0,1, or as trained)",
+    )
+    made.add_argument(
         "--group-size",
         type=int,
         metavar="N",
@@ -84,6 +91,10 @@ def _types(text: str) -> tuple[QuantizedType, ...]:
         return parse_types(text)
     except UnknownTypeError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number.strip()]
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -127,7 +138,7 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
         sha256=_sha256(args, opened, console),
     )
     with ExitStack() as stack:
-        exam = _exam(args, opened, stack) if args.score_items else None
+        exam = _exam(args, opened, console, stack) if args.score_items else None
         status = stack.enter_context(console.status("quantising"))
         timing = partial(speeds, logs=args.out / "logs", vllm_python=args.vllm_python, threads=args.threads)
         return quantize(
@@ -144,29 +155,44 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
 
 
 def _sha256(args: argparse.Namespace, opened: Opened, console: Console) -> str:
-    """Of what was named, as the gate will name it; of what was fetched where it is a name of the hub."""
-    from distill.subject import path_of, weights_sha256
+    from distill.subject import weights_sha256
     from serving.bringup.progress import ConsoleReport
     from serving.registry.store import Store
     from train.commands.options import home_of
 
+    return weights_sha256(
+        _found_name(args, opened), Store(home_of(args) / "registry"), ConsoleReport(console)
+    )
+
+
+def _found_name(args: argparse.Namespace, opened: Opened) -> str:
+    """What was named, as the gate will name it; what was fetched where it is a name of the hub."""
+    from distill.subject import path_of
+
     path = path_of(args.model)
-    name = args.model if path is None or path.exists() else str(opened.start)
-    return weights_sha256(name, Store(home_of(args) / "registry"), ConsoleReport(console))
+    return args.model if path is None or path.exists() else str(opened.start)
 
 
-def _exam(args: argparse.Namespace, opened: Opened, stack: ExitStack) -> Exam:
+def _exam(args: argparse.Namespace, opened: Opened, console: Console, stack: ExitStack) -> Exam:
+    from distill.lineage import domains_of
     from distill.quantization.exam import Exam
+    from serving.bringup.progress import ConsoleReport
+    from serving.registry.store import Store
     from train.assembly import NUM_VERIFIERS
     from train.codec import ChatCodec
-    from train.domains.audit import audited
+    from train.commands.options import home_of
+    from train.recipe import DomainSettings
     from train.run_directory import RunError
     from train.verifiers.pool import Pool
 
     names = [name for name in args.domains.split(",") if name]
     if not names:
         raise RunError("--score-items are items of domains; name them with --domains")
-    domains = audited(names)
+    model, store = _found_name(args, opened), Store(home_of(args) / "registry")
+    known = {each.name: each for each in domains_of(model, model, store, ConsoleReport(console))}
+    domains = [known.get(name) or DomainSettings(name=name) for name in names]
+    if args.score_levels:
+        domains = [each.model_copy(update={"levels": tuple(args.score_levels)}) for each in domains]
     return Exam(domains, args.score_items, ChatCodec(opened.start), stack.enter_context(Pool(NUM_VERIFIERS)))
 
 

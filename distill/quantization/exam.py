@@ -9,10 +9,11 @@ from torch import Tensor
 
 from distill.paired import Kept, Pair, kept
 from train.codec import Codec
-from train.domains.base import Domain
+from train.domains.audit import audited
 from train.evaluate import Answer, Evaluation, evaluate, held_out
 from train.model.linear import FloatLinear, LinearMap
 from train.model.llama import Llama
+from train.recipe import DomainSettings
 from train.rollouts.in_process import InProcessSampler
 from train.verifiers.pool import Judge
 
@@ -34,9 +35,10 @@ class Sat:
 
 @dataclass(frozen=True, slots=True)
 class Exam:
-    """The items of every evaluation (`train.evaluate.held_out`), over all levels of each domain."""
+    """The items of every evaluation (`train.evaluate.held_out`)."""
 
-    domains: Sequence[Domain]
+    domains: Sequence[DomainSettings]
+    """Audited ones, each with the levels that are asked and how long answers may be."""
     num_items: int
     """Of each domain."""
     codec: Codec
@@ -44,18 +46,21 @@ class Exam:
 
     def sit(self, model: Llama, make_linear: Callable[[Tensor], LinearMap] = FloatLinear) -> Sat:
         """Ask a model, its linear maps computed as `make_linear` has it."""
+        levels = {each.name: each.levels for each in self.domains}
+        limits = {each.name: each.max_answer_tokens for each in self.domains}
+        domains = {each.name: each for each in audited(levels)}
         by_item: dict[str, tuple[float, ...]] = {}
 
         def on_answers(answers: Sequence[Answer]) -> None:
             by_item[answers[0].item.domain] = tuple(answer.verdict.score for answer in answers)
 
         evaluation = evaluate(
-            {each.name: held_out(each, range(each.num_levels), self.num_items) for each in self.domains},
-            domains={each.name: each for each in self.domains},
+            {name: held_out(domains[name], levels[name], self.num_items) for name in levels},
+            domains=domains,
             sampler=InProcessSampler(model, make_linear=make_linear),
             codec=self.codec,
             pool=self.pool,
-            max_tokens=lambda item: item.max_answer_tokens,
+            max_tokens=lambda item: limits[item.domain] or item.max_answer_tokens,
             on_answers=on_answers,
         )
         return Sat(evaluation, by_item)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import torch
 
 from distill.commands import quantize
+from distill.quantization import exam
 from distill.quantization.report import REPORT_NAME
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
+from train.domains.base import Item
+from train.run_directory import RunError
 
 torch.set_num_threads(1)
 TEXTS = ["--domains", "chain_sum", "--items", "2", "--general", "1", "--max-answer-tokens", "4"]
@@ -65,6 +70,25 @@ def test_scores_are_verified(tiny: Path, tmp_path: Path) -> None:
     assert told["evaluation"]["domains"][0]["num_items"] == 2
     [reason] = told["types"][0]["reasons"]
     assert "is of nothing" in reason
+
+
+def test_items_are_of_the_levels_that_it_was_trained_on(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `tierwise distill evaluate` and the gate have them, unless others are named."""
+    asked: list[set[int]] = []
+
+    def evaluate(items: Mapping[str, Sequence[Item]], **_: object) -> NoReturn:
+        asked.append({item.level for item in items["chain_sum"]})
+        raise RunError("enough")
+
+    monkeypatch.setattr(exam, "evaluate", evaluate)
+    argv = [str(tiny), "--types", "q8_0", "--out", str(tmp_path / "out"), *TEXTS, "--score-items", "4"]
+    assert quantize.main(argv) == 1
+    (tiny / "recipe.json").write_text(json.dumps({"domains": [{"name": "chain_sum", "levels": [1]}]}))
+    assert quantize.main(argv) == 1
+    assert quantize.main([*argv, "--score-levels", "0"]) == 1
+    assert asked == [{0, 1}, {1}, {0}]
 
 
 def test_wrong_use(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
