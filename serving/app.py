@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from router.evidence import NOTHING_KNOWN, Evidence, known_of
 from router.policy import RoutingPolicy
+from serving.bringup.draft_model import draft_model
 from serving.bringup.materialize import engine_model
 from serving.bringup.progress import LineReport
 from serving.engines.base import Endpoint, Engine, EngineCapabilities
@@ -221,13 +222,12 @@ class Gateway:
         assert isinstance(tier.engine, LlamaCppSettings), "the only engine that is launched"
         assert tier.model is not None, "settings ask for the model of an engine that is launched"
         self._on_progress(f"{name}: starting {tier.model}")
+        store = Store(self.settings.home / "registry")
+        report = LineReport(lambda line: self._on_progress(f"{name}: {line}"))
         model = await asyncio.to_thread(
-            engine_model,
-            Store(self.settings.home / "registry"),
-            tier.model,
-            LineReport(lambda line: self._on_progress(f"{name}: {line}")),
-            quantization=tier.engine.quantization,
+            engine_model, store, tier.model, report, quantization=tier.engine.quantization
         )
+        draft = await asyncio.to_thread(draft_model, store, tier.engine.draft, report)
         is_up = asyncio.Event()
 
         def on_ready(endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
@@ -245,7 +245,9 @@ class Gateway:
 
         supervisor = Supervisor(
             name,
-            LlamaCppEngine(tier.engine, num_sharing=self._num_launched, machine=self._machine),
+            LlamaCppEngine(
+                tier.engine, num_sharing=self._num_launched, machine=self._machine, draft_model=draft
+            ),
             model=model,
             log=EngineLog(self.settings.home / "logs" / f"{name}.log"),
             environ=environment(),

@@ -14,6 +14,7 @@ from typing import TextIO
 
 import aiohttp
 
+from serving.bringup.draft_model import draft_model
 from serving.bringup.materialize import engine_model
 from serving.bringup.progress import LineReport
 from serving.commands.options import add_settings_options, settings_from
@@ -21,6 +22,7 @@ from serving.engines.base import Endpoint, EngineCapabilities, EngineError
 from serving.engines.engine_log import EngineLog
 from serving.engines.external import ExternalSettings
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
+from serving.engines.llamacpp_draft import describe_draft
 from serving.engines.llamacpp_plan import Plan
 from serving.engines.supervisor import Supervisor
 from serving.registry.errors import RegistryError
@@ -117,6 +119,7 @@ def describe(name: str, tier: TierSettings, settings: Settings) -> int:
         print(f"  {variable}={'<drawn for each start>' if value == launch.api_key else value}")
     print("\nchosen")
     _print_plan(engine.plan(model))
+    _print_draft(tier.engine)
     print(f"\nits log  {_log(name, settings)}")
     return 0
 
@@ -131,7 +134,9 @@ def describe_as_json(name: str, tier: TierSettings, settings: Settings) -> int:
     engine, model = _engine(node, tier, settings, to=sys.stderr)
     argv = engine.launch(tier=name, model=model, port=PORT_TO_SHOW).argv
     plan = dataclasses.asdict(engine.plan(model))
-    print(json.dumps({"model": str(model), "argv": argv, "plan": plan, "log": str(_log(name, settings))}))
+    draft = node.draft and node.draft.model_dump(mode="json")
+    log = str(_log(name, settings))
+    print(json.dumps({"model": str(model), "argv": argv, "plan": plan, "draft": draft, "log": log}))
     return 0
 
 
@@ -141,8 +146,10 @@ def run_engine(name: str, tier: TierSettings, settings: Settings) -> int:
     Raises:
         RegistryError, EngineError: its model is not there, or it does not start.
     """
-    engine, model = _engine(_started_here(name, tier), tier, settings)
+    node = _started_here(name, tier)
+    engine, model = _engine(node, tier, settings)
     _print_plan(engine.plan(model))
+    _print_draft(node)
     supervisor = Supervisor(
         name,
         engine,
@@ -186,6 +193,11 @@ def _print_plan(plan: Plan) -> None:
         print(f"  {name.removesuffix('_bytes'):<16}{value:>10}   {plan.reasons[name]}")
 
 
+def _print_draft(node: LlamaCppSettings) -> None:
+    if node.draft is not None:
+        print(f"\ndraft\n  {describe_draft(node.draft)}; no log-probabilities")
+
+
 def _tier(settings: Settings, name: str) -> TierSettings:
     if name not in settings.tiers:
         raise SettingsError(f"there is no tier {name!r}; the configuration has {', '.join(settings.tiers)}")
@@ -210,7 +222,8 @@ def _engine(
     model = engine_model(
         Store(settings.home / "registry"), tier.model, report, quantization=node.quantization
     )
-    return LlamaCppEngine(node, num_sharing=num_sharing), model
+    draft = draft_model(Store(settings.home / "registry"), node.draft, report)
+    return LlamaCppEngine(node, num_sharing=num_sharing, draft_model=draft), model
 
 
 def _log(name: str, settings: Settings) -> Path:

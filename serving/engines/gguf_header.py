@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,6 +21,12 @@ _FIXED: Final = {
 _STRING: Final = 8
 _ARRAY: Final = 9
 _LONGEST_NAME: Final = 65_536  # bytes; the specification's limit
+_VOCABULARY: Final = (
+    "tokenizer.ggml.model",
+    "tokenizer.ggml.tokens",
+    "tokenizer.ggml.bos_token_id",
+    "tokenizer.ggml.eos_token_id",
+)
 _SHORT_ARRAY: Final = 4096  # items: one number a layer is kept, a vocabulary is skipped
 
 Value = int | float | bool | str | list[int | float | bool]
@@ -32,9 +40,36 @@ def metadata(path: Path) -> Iterator[tuple[str, Value]]:
     Raises:
         EngineError: there is no such file, or it is not a (whole) GGUF file.
     """
+    with _reading(path) as file:
+        for key, kind in _keys(file):
+            value = _value(file, kind)
+            if value is not None:
+                yield key, value
+
+
+def vocabulary_sha256(path: Path) -> str:
+    """The hash of what a model's token numbers mean: its kind of tokenizer, its tokens, and which begin and end a text.
+
+    Raises:
+        EngineError: as `metadata`.
+    """
+    found = dict.fromkeys(_VOCABULARY, b"")
+    with _reading(path) as file:
+        for key, kind in _keys(file):
+            began = file.tell()
+            _value(file, kind)
+            if key in found:
+                ended = file.tell()
+                file.seek(began)
+                found[key] = _exactly(file, ended - began)
+    return sha256(b"".join(sha256(found[key]).digest() for key in _VOCABULARY)).hexdigest()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
-            yield from _entries(file)
+            yield file
     except (OSError, struct.error, UnicodeDecodeError, _FormatError) as error:
         reason = error.strerror if isinstance(error, OSError) else (str(error) or "cut off")
         raise EngineError(
@@ -47,7 +82,8 @@ class _FormatError(Exception):
     pass
 
 
-def _entries(file: BinaryIO) -> Iterator[tuple[str, Value]]:
+def _keys(file: BinaryIO) -> Iterator[tuple[str, int]]:
+    """Each key with the type of its value, which must be read before the next is asked for."""
     if file.read(4) != b"GGUF":
         raise _FormatError("it does not begin with GGUF")
     version, _, num_entries = struct.unpack("<IQQ", _exactly(file, 20))
@@ -56,9 +92,7 @@ def _entries(file: BinaryIO) -> Iterator[tuple[str, Value]]:
     for _ in range(num_entries):
         key = _string(file, _LONGEST_NAME)
         (kind,) = struct.unpack("<I", _exactly(file, 4))
-        value = _value(file, kind)
-        if value is not None:
-            yield key, value
+        yield key, kind
 
 
 def _value(file: BinaryIO, kind: int) -> Value | None:

@@ -1,7 +1,8 @@
 """llama.cpp: the engine inside, through `xllamacpp` in a child process, or a `llama-server` binary where one is named.
 
 What the engine drops or gets wrong stands in `llamacpp_dialect`; how a required tool call is made to begin at once in
-`llamacpp_tools`; how threads, slots and context are chosen in `llamacpp_plan`.
+`llamacpp_tools`; what proposes tokens in `llamacpp_draft`; how threads, slots and context are chosen in
+`llamacpp_plan`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from pydantic import Field, field_validator, model_validator
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch, SettingsNode
 from serving.engines.llamacpp_compute import ComputeSettings, binary_arguments, embedded_arguments
 from serving.engines.llamacpp_dialect import NATIVE_ENDPOINTS, unsupported_parameters
-from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape
+from serving.engines.llamacpp_draft import (
+    DraftSettings,
+    ModelDraft,
+    binary_draft_arguments,
+    check_vocabulary,
+    embedded_draft_arguments,
+)
+from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape, with_draft
 from serving.engines.llamacpp_tools import probe_tools
 from serving.engines.machine import Machine, this_machine
 
@@ -62,6 +70,8 @@ class LlamaCppSettings(SettingsNode):
     """Memory for prompts of earlier turns; an eighth of the tier's share where absent, 0 switches it off."""
     sampling: SamplingSettings = SamplingSettings()
     compute: ComputeSettings = ComputeSettings()
+    draft: DraftSettings | None = None
+    """What proposes tokens for the model to verify; none where absent."""
     quantization: Literal["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0"] = "Q8_0"
     """Of a policy that the registry holds as a difference to its base, when it is made whole. A GGUF is what it is."""
     embeddings: bool = False
@@ -98,6 +108,12 @@ class LlamaCppSettings(SettingsNode):
         return self
 
     @model_validator(mode="after")
+    def _drafts_are_of_answers(self) -> Self:
+        if self.embeddings and self.draft is not None:
+            raise ValueError("a tier that embeds writes no tokens: leave `draft` out")
+        return self
+
+    @model_validator(mode="after")
     def _arguments_have_a_binary(self) -> Self:
         if self.binary_args and self.binary is None:
             raise ValueError("`binary_args` are for a llama-server: name it with `binary`")
@@ -111,12 +127,20 @@ class LlamaCppEngine:
         settings: the tier's.
         num_sharing: engines on this machine that share its memory, this one included.
         machine: what they share. Taken once, so that an engine that is started again gets what it had.
+        draft_model: the file of `settings.draft`, where that is a model (`bringup.draft_model` finds it).
     """
 
     def __init__(
-        self, settings: LlamaCppSettings, *, num_sharing: int = 1, machine: Machine | None = None
+        self,
+        settings: LlamaCppSettings,
+        *,
+        num_sharing: int = 1,
+        machine: Machine | None = None,
+        draft_model: Path | None = None,
     ) -> None:
+        assert isinstance(settings.draft, ModelDraft) is (draft_model is not None)
         self._settings = settings
+        self._draft_model = draft_model
         self._num_sharing = num_sharing
         self._machine = machine or this_machine()
 
@@ -135,13 +159,16 @@ class LlamaCppEngine:
             prompt_cache_mib=settings.prompt_cache_mib,
         )
         shape = read_shape(model, bytes_per_element=settings.compute.kv_bytes_per_element)
+        if self._draft_model is not None:
+            shape = with_draft(shape, read_shape(self._draft_model))
         return make_plan(wishes, shape, self._machine, num_sharing=self._num_sharing)
 
     def launch(self, *, tier: str, model: Path | None, port: int) -> Launch:
         """The child process for `tier`.
 
         Raises:
-            EngineError: no model, or one that cannot be read or does not fit; a binary or template that is not there.
+            EngineError: no model, or one that cannot be read or does not fit; a binary or template that is not there;
+                a draft of another vocabulary.
         """
         if model is None:
             raise EngineError(f"tier {tier} has no model: name one with `tiers.{tier}.model`")
@@ -151,11 +178,18 @@ class LlamaCppEngine:
                 raise EngineError(f"there is no file {path}: correct `tiers.{tier}.engine.{name}`")
         if settings.binary is not None and not os.access(settings.binary, os.X_OK):
             raise EngineError(f"{settings.binary} is not executable: chmod +x it, or name a llama-server")
+        if self._draft_model is not None:
+            check_vocabulary(model, self._draft_model)
         plan = self.plan(model)
-        make_argv = embedded_argv if settings.binary is None else binary_argv
+        draft = self._draft_model
+        argv = (
+            embedded_argv(settings, plan, model=model, draft_model=draft, port=port)
+            if settings.binary is None
+            else binary_argv(settings, plan, model=model, draft_model=draft, port=port)
+        )
         key = secrets.token_urlsafe(24)
         return Launch(
-            argv=make_argv(settings, plan, model=model, port=port),
+            argv=argv,
             env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **PASSIVE_WAIT},
             url=f"http://{LOOPBACK}:{port}",
             api_key=key,
@@ -212,6 +246,7 @@ class LlamaCppEngine:
                 {"text"} | ({"image"} if props.get("modalities", {}).get("vision") else set())
             ),
             tools=tools.are_rendered,
+            logprobs=self._settings.draft is None,
             forced_call_prefix=tools.forced_call_prefix,
             unsupported_parameters=unsupported_parameters(
                 takes_effort=bool(props.get("chat_template_caps", {}).get("supports_reasoning_effort")),
@@ -245,7 +280,9 @@ async def _check_embedding(session: aiohttp.ClientSession, endpoint: Endpoint) -
         response.raise_for_status()
 
 
-def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
+def embedded_argv(
+    settings: LlamaCppSettings, plan: Plan, *, model: Path, draft_model: Path | None, port: int
+) -> tuple[str, ...]:
     """The command line of `llamacpp_server`. `-P`: what lies in the working directory is not imported."""
     sampling = settings.sampling
     argv = [sys.executable, "-P", "-m", "serving.engines.llamacpp_server"]
@@ -262,10 +299,13 @@ def embedded_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: 
         argv.append("--embeddings")
     if settings.pooling is not None:
         argv += ["--pooling", settings.pooling]
+    argv += embedded_draft_arguments(settings.draft, draft_model)
     return (*argv, *embedded_arguments(settings.compute))
 
 
-def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: int) -> tuple[str, ...]:
+def binary_argv(
+    settings: LlamaCppSettings, plan: Plan, *, model: Path, draft_model: Path | None, port: int
+) -> tuple[str, ...]:
     """The same for `llama-server`: tools/server/README.md of llama.cpp lists its flags."""
     assert settings.binary is not None
     sampling = settings.sampling
@@ -295,4 +335,5 @@ def binary_argv(settings: LlamaCppSettings, plan: Plan, *, model: Path, port: in
         ]
     if settings.pooling is not None:
         argv += ["--pooling", settings.pooling]
+    argv += binary_draft_arguments(settings.draft, draft_model, plan)
     return (*argv, *binary_arguments(settings.compute), *settings.binary_args)

@@ -12,13 +12,13 @@ The rule, for what is left open:
 - *prompt_cache_bytes*: an eighth of the engine's share of memory, at most 8 GiB: prompts of earlier turns, kept when
   their slot is given away.
 - *memory*: an engine's share is nine tenths of what was free at the start, divided by the engines that share it. What
-  weights, activations and prompt cache leave of it is for contexts; too little for one shortens the context.
+  weights, activations, draft and prompt cache leave of it is for contexts; too little for one shortens the context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,8 @@ class ModelShape:
     file_bytes: int
     trained_context_tokens: int
     kv_bytes_per_token: int
+    draft_bytes: int = 0
+    """Weights and activations of a draft that runs beside it; `kv_bytes_per_token` has its keys and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,16 @@ def read_shape(path: Path, *, bytes_per_element: float = BYTES_PER_ELEMENT) -> M
     )
 
 
+def with_draft(shape: ModelShape, draft: ModelShape) -> ModelShape:
+    """The model with one that drafts for it: both read the whole context."""
+    return replace(
+        shape,
+        trained_context_tokens=min(shape.trained_context_tokens, draft.trained_context_tokens),
+        kv_bytes_per_token=shape.kv_bytes_per_token + draft.kv_bytes_per_token,
+        draft_bytes=draft.file_bytes + COMPUTE_BYTES,
+    )
+
+
 def make_plan(wishes: Wishes, shape: ModelShape, machine: Machine, *, num_sharing: int) -> Plan:
     """The plan for one of `num_sharing` engines on this machine.
 
@@ -108,7 +120,7 @@ def make_plan(wishes: Wishes, shape: ModelShape, machine: Machine, *, num_sharin
     """
     share = int(machine.memory_bytes * SHARE_OF_FREE_MEMORY) // num_sharing
     cache_bytes, why_cache = _prompt_cache(wishes, share)
-    for_contexts = share - cache_bytes - shape.file_bytes - COMPUTE_BYTES
+    for_contexts = share - cache_bytes - shape.file_bytes - COMPUTE_BYTES - shape.draft_bytes
     context_tokens, why_context = _context(wishes, shape, for_contexts)
     slots, why_slots = _slots(wishes, context_tokens * shape.kv_bytes_per_token, for_contexts)
     threads = wishes.threads or machine.num_cores

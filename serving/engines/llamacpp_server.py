@@ -57,6 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chat-template", type=Path)
     parser.add_argument("--embeddings", action="store_true")
     parser.add_argument("--pooling", choices=("mean", "cls", "last"))
+    parser.add_argument("--draft", choices=("ngram", "model"))
+    parser.add_argument("--draft-max-tokens", type=int)
+    parser.add_argument("--draft-match-tokens", type=int)
+    parser.add_argument("--draft-model", type=Path)
+    parser.add_argument("--draft-min-probability", type=float)
     # What is absent is as llama.cpp has it.
     parser.add_argument("--batch-tokens", type=int)
     parser.add_argument("--ubatch-tokens", type=int)
@@ -98,8 +103,25 @@ def _params(xllamacpp: Any, args: argparse.Namespace) -> Any:
         params.n_batch = params.n_ubatch = args.context_tokens
     if args.pooling is not None:
         params.pooling_type = xllamacpp.llama_pooling_type[f"LLAMA_POOLING_TYPE_{args.pooling.upper()}"]
+    _set_draft(xllamacpp, params.speculative, args)
     _set_compute(xllamacpp, params, args)
     return params
+
+
+def _set_draft(xllamacpp: Any, speculative: Any, args: argparse.Namespace) -> None:
+    """What proposes tokens, where anything does."""
+    types = xllamacpp.common_speculative_type
+    if args.draft == "ngram":
+        speculative.types = [types.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
+        speculative.ngram_simple.size_n = args.draft_match_tokens
+        speculative.ngram_simple.size_m = args.draft_max_tokens
+    elif args.draft == "model":
+        speculative.types = [types.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        speculative.draft.mparams.path = str(args.draft_model)
+        speculative.draft.n_max = args.draft_max_tokens
+        speculative.draft.p_min = args.draft_min_probability
+        speculative.draft.cpuparams.n_threads = args.threads_alone
+        speculative.draft.cpuparams_batch.n_threads = args.threads
 
 
 def _set_compute(xllamacpp: Any, params: Any, args: argparse.Namespace) -> None:

@@ -61,6 +61,25 @@ def test_describe_follows_the_command_line(config: Path, capsys: pytest.CaptureF
     assert "--slots 7" in capsys.readouterr().out
 
 
+def test_describe_tells_of_a_draft(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where one is set: what it proposes, and what it costs."""
+    tiny = config.parent / "small.gguf"
+    argv = ["describe", "--tier", "fast", "--set", "tiers.fast.engine.draft.type=model"]
+    assert engine.main([*argv, "--set", f"tiers.fast.engine.draft.model={tiny}"]) == 0
+    out = capsys.readouterr().out
+    assert f"--draft-model {tiny}" in out
+    assert f"{tiny}: up to 3 tokens; no log-probabilities" in out
+    assert (
+        engine.main(["describe", "--json", "--tier", "fast", "--set", "tiers.fast.engine.draft.type=ngram"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)["draft"] == {
+        "type": "ngram",
+        "match_tokens": 3,
+        "max_tokens": 8,
+    }
+
+
 def test_describe_what_runs_elsewhere(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An external tier has no command line; where it is and which variable holds its key is told."""
     assert engine.main(["describe", "--tier", "hosted"]) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,13 @@ MakeGguf = Callable[..., Path]
 def make_gguf(tmp_path: Path) -> MakeGguf:
     """Writes a GGUF file with the metadata of a small Llama, changed by keywords, and no tensors."""
 
-    def make(name: str = "model.gguf", *, num_bytes: int = 0, **changes: int) -> Path:
+    def make(
+        name: str = "model.gguf",
+        *,
+        num_bytes: int = 0,
+        tokens: Sequence[str] = ("a", "bc", "déf"),
+        **changes: int,
+    ) -> Path:
         path = tmp_path / name
         shape = {
             "context_length": 4096,
@@ -44,7 +50,7 @@ def make_gguf(tmp_path: Path) -> MakeGguf:
         for key, value in shape.items():
             writer.add_uint32(f"llama.{key}", value)
         writer.add_chat_template("{{ messages }}")
-        writer.add_array("tokenizer.ggml.tokens", ["a", "bc", "déf"])
+        writer.add_array("tokenizer.ggml.tokens", tokens)
         writer.add_array("tokenizer.ggml.token_type", list(range(5000)))
         writer.add_float32("llama.rope.freq_base", 0.5)
         writer.add_bool("tokenizer.ggml.add_bos_token", True)

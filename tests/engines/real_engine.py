@@ -96,9 +96,9 @@ class RunningEngine(httpx.Client):
 
 
 @contextmanager
-def running(model: Path, **settings: Any) -> Iterator[RunningEngine]:
+def running(model: Path, draft_model: Path | None = None, **settings: Any) -> Iterator[RunningEngine]:
     """An engine on `model`, tied to this process."""
-    engine = LlamaCppEngine(LlamaCppSettings.model_validate({**SMALL, **settings}))
+    engine = LlamaCppEngine(LlamaCppSettings.model_validate({**SMALL, **settings}), draft_model=draft_model)
     launch = engine.launch(tier="full", model=model, port=free_port())
     process = subprocess.Popen(
         tethered(launch.argv, os.getpid()),

@@ -59,6 +59,11 @@ def test_the_child_understands_its_command_line(make_gguf: MakeGguf, tmp_path: P
         "chat_template": template,
         "embeddings": True,
         "pooling": "last",
+        "draft": None,
+        "draft_max_tokens": None,
+        "draft_match_tokens": None,
+        "draft_model": None,
+        "draft_min_probability": None,
         "batch_tokens": None,
         "ubatch_tokens": None,
         "flash_attention": None,
@@ -214,6 +219,13 @@ async def test_what_a_server_offers(server: Server) -> None:
     assert {"echo", "suffix", "functions", "grammar", "reasoning_effort"} <= offered.unsupported_parameters
     assert "tool_choice" not in offered.unsupported_parameters
     assert fake.keys == {"Bearer k"}
+
+
+async def test_a_draft_costs_log_probabilities(server: Server) -> None:
+    """llama.cpp has none of tokens that were proposed, and would say 0."""
+    _, endpoint, session = server
+    assert (await engine().capabilities(session, endpoint)).logprobs
+    assert not (await engine(draft={"type": "ngram"}).capabilities(session, endpoint)).logprobs
 
 
 async def test_a_template_without_tools(server: Server) -> None:
