@@ -35,6 +35,10 @@ SUB_VERBS: dict[str, tuple[str, str]] = {
         "loadtests.engine_bench",
         "how fast an engine is on this machine, and which settings make it faster",
     ),
+    "speculation": (
+        "loadtests.speculation_bench",
+        "which drafts make a model's answers come sooner, where, and whether they stay the same",
+    ),
     "start": (
         "loadtests.fresh_start",
         "how long a fresh machine takes from `git clone` to its first answer",

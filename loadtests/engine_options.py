@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         "--set",
         action="append",
         default=[],
-        type=_assignment,
+        type=assignment,
         metavar="KEY=VALUE",
         dest="fixed",
         help="lay down a setting, for example slots=4; a leaf below tiers.NAME.engine, or an option of vLLM's server",
@@ -75,7 +75,7 @@ def _add_tuning(group: argparse._ArgumentGroup) -> None:
         "--minutes", type=above_zero, default=20.0, metavar="M", help="for all of it (default 20)"
     )
     group.add_argument(
-        "--only", type=_names, default=(), metavar="KNOB,…", help="turn only these (default all of them)"
+        "--only", type=names, default=(), metavar="KNOB,…", help="turn only these (default all of them)"
     )
     group.add_argument(
         "--allow-lossy",
@@ -96,7 +96,7 @@ def _add_vllm(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="(default cpu)")
 
 
-def _assignment(text: str) -> tuple[str, Value]:
+def assignment(text: str) -> tuple[str, Value]:
     """KEY=VALUE, the value as TOML has it; what is none is text."""
     key, equals, value = text.partition("=")
     if not equals or not key:
@@ -110,5 +110,6 @@ def _assignment(text: str) -> tuple[str, Value]:
     return key, parsed
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Words between commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())

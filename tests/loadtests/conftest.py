@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -87,3 +88,25 @@ def stand_in_gateway() -> MakeGateway:
         return StandInGateway(upstream_url, leaks=leaks, delay_s=delay_s).run()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers of random weights, with a tokenizer of its own."""
+    from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
+    from tests.train.model.tiny import tiny_shape
+    from train.checkpoints.to_gguf import convert_to_gguf
+
+    place = tmp_path_factory.mktemp("tiny")
+    shape = tiny_shape(
+        vocab_size=80,
+        num_layers=2,
+        hidden_size=64,
+        head_size=32,
+        num_heads=2,
+        num_kv_heads=1,
+        max_positions=4096,
+    )
+    write_checkpoint(place / "tiny", shape)
+    convert_to_gguf(place / "tiny", place / "tiny.gguf")
+    return place / "tiny.gguf"

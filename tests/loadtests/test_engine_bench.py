@@ -94,28 +94,6 @@ def test_options() -> None:
             parser().parse_args(["m", *wrong])
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two layers of random weights, with a tokenizer of its own."""
-    from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
-    from tests.train.model.tiny import tiny_shape
-    from train.checkpoints.to_gguf import convert_to_gguf
-
-    place = tmp_path_factory.mktemp("tiny")
-    shape = tiny_shape(
-        vocab_size=80,
-        num_layers=2,
-        hidden_size=64,
-        head_size=32,
-        num_heads=2,
-        num_kv_heads=1,
-        max_positions=4096,
-    )
-    write_checkpoint(place / "tiny", shape)
-    convert_to_gguf(place / "tiny", place / "tiny.gguf")
-    return place / "tiny.gguf"
-
-
 @pytest.mark.engines
 @pytest.mark.timeout(600)
 def test_a_real_engine_is_tuned(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
