@@ -8,9 +8,14 @@ With γ tokens drafted a round, c a draft step and v the verification, both in t
 E is the mean number of tokens of a round: a_j is the chance that the j-th draft is taken where all before it were, and
 the 1 is the target's own token behind them. With one a for all, E = (1 − a^(γ+1)) / (1 − a).
 
+A draft that often proposes nothing, as look-ups do, costs only in the share s of the rounds in which it does; the rest
+are steps of one token. a₁ is of all rounds, those without a proposal among them:
+
+    speed-up = E / (s (γ c + v) + 1 − s)
+
 Assumed:
 
-- a round drafts, then verifies; nothing overlaps, and every round drafts γ tokens, however unsure the draft is;
+- a round drafts, then verifies; nothing overlaps, and a round that drafts drafts γ tokens, however unsure the draft is;
 - with one a: the chances are alike and independent, whatever the place and whatever was taken before;
 - with S streams all of them draft and verify together: a draft step has S tokens, the verification S (γ + 1). Each is
   timed at that width, so that v grows as the machine's arithmetic fills up;
@@ -81,7 +86,8 @@ class Prediction:
     draft_cost: float
     verify_cost: float
     break_even: float | None
-    """The least acceptance, one for all places, that is no slower; 0 where any is, None where even 1 is too little."""
+    """The least acceptance, one for all places, that is no slower where every round drafts; 0 where any is, None where
+    even 1 is too little."""
     speed_ups: Mapping[str, float]
     """By domain; 1 is without the draft."""
 
@@ -139,9 +145,12 @@ def expected_tokens(rates: Sequence[float]) -> float:
     return 1 + sum(accumulate(rates, mul))
 
 
-def speed_up(rates: Sequence[float], *, draft_cost: float, verify_cost: float) -> float:
-    """E / (γ c + v), γ being the number of rates."""
-    return expected_tokens(rates) / (len(rates) * draft_cost + verify_cost)
+def speed_up(
+    rates: Sequence[float], *, draft_cost: float, verify_cost: float, proposed_share: float = 1.0
+) -> float:
+    """E / (s (γ c + v) + 1 − s), γ being the number of rates and s the share of rounds that draft."""
+    drafting = len(rates) * draft_cost + verify_cost
+    return expected_tokens(rates) / (proposed_share * drafting + 1 - proposed_share)
 
 
 def break_even(num_drafts: int, *, draft_cost: float, verify_cost: float) -> float | None:
@@ -164,6 +173,7 @@ def predict(
     *,
     nums_drafts: Sequence[int],
     nums_streams: Sequence[int],
+    proposed_shares: Mapping[str, float] | None = None,
 ) -> Verdict:
     """Every number of drafts at every number of streams.
 
@@ -172,6 +182,7 @@ def predict(
         acceptance: domain → chances at the first, second … place; the last holds for all places behind it.
         nums_drafts: values of γ, each at least 1.
         nums_streams: answered at once.
+        proposed_shares: domain → share of rounds in which anything is proposed; 1 where absent.
 
     Raises:
         MissingTimeError: not timed at a width that is needed.
@@ -179,7 +190,9 @@ def predict(
     """
     if not acceptance or not all(acceptance.values()) or min(*nums_drafts, *nums_streams, 1) < 1:
         raise ValueError("name a domain with its acceptance, and drafts and streams of at least 1")
-    if wrong := [domain for domain, rates in acceptance.items() if not all(0 <= each <= 1 for each in rates)]:
+    shares = dict.fromkeys(acceptance, 1.0) | dict(proposed_shares or {})
+    chances = {domain: (*rates, shares[domain]) for domain, rates in acceptance.items()}
+    if wrong := [domain for domain, found in chances.items() if not all(0 <= each <= 1 for each in found)]:
         raise ValueError(f"acceptance lies between 0 and 1; that of {wrong[0]} does not")
     predictions = []
     for num_streams in nums_streams:
@@ -187,7 +200,12 @@ def predict(
             draft_cost = times.draft_cost(num_streams)
             verify_cost = times.verify_cost(num_streams, num_drafts)
             speed_ups = {
-                domain: speed_up(_places(rates, num_drafts), draft_cost=draft_cost, verify_cost=verify_cost)
+                domain: speed_up(
+                    _places(rates, num_drafts),
+                    draft_cost=draft_cost,
+                    verify_cost=verify_cost,
+                    proposed_share=shares[domain],
+                )
                 for domain, rates in acceptance.items()
             }
             needed = break_even(num_drafts, draft_cost=draft_cost, verify_cost=verify_cost)

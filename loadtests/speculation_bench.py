@@ -11,8 +11,8 @@ import asyncio
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +33,7 @@ from loadtests.speculation.race import ALONE, race
 from loadtests.speculation.report import Report, as_json, markdown, render
 from loadtests.speculation_options import parser
 from loadtests.tuning.load import ServedEngine
-from loadtests.tuning.search import EngineDown, OpenEngine
+from loadtests.tuning.search import EngineDown
 from loadtests.tuning.servers import LlamaCppServers, VllmServers, describe
 
 LARGEST_FILE_OF_PROMPTS = 10_000
@@ -43,7 +43,7 @@ LARGEST_FILE_OF_PROMPTS = 10_000
 class Bench:
     """One engine, ready to be started without a draft (`ALONE`) and with each."""
 
-    open_engine: OpenEngine
+    open_engine: Callable[[dict[str, Any]], AbstractAsyncContextManager[ServedEngine]]
     settings: dict[str, dict[str, Any]]
     dialect: Dialect
     engine: str
@@ -77,7 +77,11 @@ def main(argv: Sequence[str]) -> int:
         row
         for draft in drafts
         for row in rows_of(
-            draft.name, pairs[draft.name], predictions.get(draft.name, {}), max_gap=args.max_gap
+            draft.name,
+            pairs[draft.name],
+            predictions.get(draft.name, {}),
+            max_drafts=draft.max_tokens,
+            max_gap=args.max_gap,
         )
     ]
     report = Report(
@@ -97,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _predictions(args: argparse.Namespace) -> dict[str, Predictions]:
     drafts = {each.name: each for each in args.drafts}
-    found = {}
+    found: dict[str, Predictions] = {}
     for name, path in args.predictions:
         if name not in drafts:
             raise ValueError(f"--predictions {name}=…: there is no such draft, only {', '.join(drafts)}")

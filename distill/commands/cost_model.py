@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distill.commands.failures import reported
 from distill.commands.options import new_parser
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ABOUT = """\
 Predict the speed-up of draft-and-verify, E / (γ c + v), from step times measured here and measured acceptance, for
 every number of drafts γ and of streams. c is a draft step and v the verification of γ + 1 tokens, both in steps of the
-target; E = 1 + a₁ + a₁a₂ + … is what a round gives. A draft that makes no domain faster is refused, with status 1.
+target; E = 1 + a₁ + a₁a₂ + … is what a round gives. Where a draft proposes something in a share of rounds only, it
+costs only there. A draft that makes no domain faster is refused, with status 1.
 
 Times are taken with --engine in-process (the sampler inside; drafts may be `ngram`, a head or a model) or llamacpp (the
 engine that serves; GGUF files or artifacts, or `ngram`), or read from the JSON of an earlier call with --measurements.
@@ -57,7 +58,8 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="A",
-        help="`domain=a₁,a₂…`, or the JSON of `draft measure`; may be given often",
+        help="`domain=a₁,a₂…`, or the JSON of `draft measure` (also of `bench speculation`, "
+        "with one draft); may be given often",
     )
     made.add_argument(
         "--drafts", type=_numbers, default=[1, 2, 3, 5], metavar="γ,γ", help="(default 1,2,3,5)"
@@ -81,18 +83,25 @@ def _judge(args: argparse.Namespace) -> int:
     from distill.cost_model import predict
     from train.run_directory import RunError
 
-    acceptance = {
-        domain: rates for each in args.acceptance for domain, rates in read_acceptance(each).items()
-    }
+    taken = {domain: found for each in args.acceptance for domain, found in read_acceptance(each).items()}
+    acceptance = {domain: found.rates for domain, found in taken.items()}
+    shares = {domain: found.proposed_share for domain, found in taken.items()}
     times = _read_times(args.measurements) if args.measurements else _measured(args)
     try:
-        verdict = predict(times, acceptance, nums_drafts=args.drafts, nums_streams=args.streams)
+        verdict = predict(
+            times,
+            acceptance,
+            nums_drafts=args.drafts,
+            nums_streams=args.streams,
+            proposed_shares=shares,
+        )
     except ValueError as error:
         raise RunError(str(error)) from None
     Console(stderr=True).print(_table(verdict, times))
     told: dict[str, Any] = {
         "times": times.model_dump(mode="json"),
         "acceptance": acceptance,
+        "proposed_shares": shares,
         "predictions": [asdict(each) for each in verdict.predictions],
         "pays": verdict.paying,
     }
@@ -102,8 +111,17 @@ def _judge(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_acceptance(said: str) -> dict[str, list[float]]:
-    """Domain → chances by place, of `domain=a,a` or of a file that `draft measure` wrote.
+class Taken(NamedTuple):
+    """What a draft is worth on a domain."""
+
+    rates: list[float]
+    """Chances by place."""
+    proposed_share: float = 1.0
+    """Of rounds in which anything is proposed."""
+
+
+def read_acceptance(said: str) -> dict[str, Taken]:
+    """Domain → what is taken, of `domain=a,a` or of a file that `draft measure` wrote.
 
     Raises:
         RunError: it is neither.
@@ -113,10 +131,17 @@ def read_acceptance(said: str) -> dict[str, list[float]]:
     try:
         if "=" in said:
             domain, _, rates = said.partition("=")
-            return {domain: [float(each) for each in rates.split(",")]}
+            return {domain: Taken([float(each) for each in rates.split(",")])}
         told = json.loads(Path(said).read_text(encoding="utf-8"))["acceptance"]
-        return {each["domain"]: [place["conditional"] for place in each["places"]] for each in told}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if len({each["domain"] for each in told}) < len(told):
+            raise ValueError("a domain is there twice: keep the entries of one draft")
+        return {
+            each["domain"]: Taken(
+                [place["conditional"] for place in each["places"]], each["places"][0]["proposed_share"]
+            )
+            for each in told
+        }
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise RunError(
             f"{said!r} is no acceptance ({error}); give domain=a,a or the JSON of `tierwise distill draft measure`"
         ) from None

@@ -25,6 +25,7 @@ from loadtests.tuning.evidence import interval, is_gain
 
 ALL: Final = "all"
 """The row over every domain."""
+_HALVINGS: Final = 60  # of [0, 1]: beyond double precision
 Predictions = Mapping[str, float]
 """Domain → speed-up, of one draft at its number of tokens a round."""
 
@@ -100,6 +101,8 @@ class Row:
     """Accepted of drafted tokens; None where nothing was drafted."""
     accepted_share: float
     """Of all tokens said, those that had been drafted."""
+    proposed_share: float
+    """Of the model's steps, those that verified something, had each of them been proposed all that it may be."""
     decode: Estimate | None
     request: Estimate | None
     predicted: float | None
@@ -114,22 +117,49 @@ def first_difference(alone: Sequence[int], drafted: Sequence[int]) -> int | None
     return None if len(alone) == len(drafted) else min(len(alone), len(drafted))
 
 
-def rows_of(draft: str, pairs: Sequence[Pair], predictions: Predictions, *, max_gap: float) -> list[Row]:
-    """A row for each domain in its order, and one for all where there are several."""
+def rows_of(
+    draft: str, pairs: Sequence[Pair], predictions: Predictions, *, max_drafts: int, max_gap: float
+) -> list[Row]:
+    """A row for each domain in its order, and one for all where there are several.
+
+    Args:
+        draft: its name.
+        pairs: of all prompts.
+        predictions: what is to stand beside.
+        max_drafts: γ, tokens proposed in one round.
+        max_gap: nats; the widest tie.
+    """
     domains = list(dict.fromkeys(pair.domain for pair in pairs))
+    gap, num = max_gap, max_drafts
     rows = [
-        _row(draft, domain, [pair for pair in pairs if pair.domain == domain], predictions, max_gap)
+        _row(draft, domain, [pair for pair in pairs if pair.domain == domain], predictions, num, gap)
         for domain in domains
     ]
-    return [*rows, _row(draft, ALL, pairs, predictions, max_gap)] if len(domains) > 1 else rows
+    return [*rows, _row(draft, ALL, pairs, predictions, num, gap)] if len(domains) > 1 else rows
 
 
-def _row(draft: str, domain: str, pairs: Sequence[Pair], predictions: Predictions, max_gap: float) -> Row:
+def alike_rate(acceptance: float, max_drafts: int) -> float:
+    """The one chance a at every place with which γ proposed tokens have this share accepted: Σ a^k = γ · acceptance."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_less = sum(middle**place for place in range(1, max_drafts + 1)) < max_drafts * acceptance
+        low, high = (middle, high) if is_less else (low, middle)
+    return high
+
+
+def _row(
+    draft: str,
+    domain: str,
+    pairs: Sequence[Pair],
+    predictions: Predictions,
+    max_drafts: int,
+    max_gap: float,
+) -> Row:
     answers = [answer for pair in pairs for answer in pair.drafted]
-    num_drafted, num_accepted = (
-        sum(each.num_drafted for each in answers),
-        sum(each.num_accepted for each in answers),
-    )
+    num_drafted = sum(each.num_drafted for each in answers)
+    num_accepted = sum(each.num_accepted for each in answers)
+    num_tokens = sum(len(each.tokens) for each in answers)
     differences = [pair.difference for pair in pairs if pair.difference is not None]
     ties = [each for each in differences if each.is_tie(max_gap)]
     timed = [pair for pair in pairs if pair.is_timed]
@@ -143,7 +173,8 @@ def _row(draft: str, domain: str, pairs: Sequence[Pair], predictions: Prediction
         num_defects=len(differences) - len(ties),
         max_tie_gap=max((each.gap for each in ties if each.gap is not None), default=None),
         acceptance=num_accepted / num_drafted if num_drafted else None,
-        accepted_share=num_accepted / sum(len(each.tokens) for each in answers),
+        accepted_share=num_accepted / num_tokens,
+        proposed_share=min(1.0, num_drafted / max_drafts / (num_tokens - num_accepted)),
         decode=interval([pair.decode_ratio for pair in timed]) if timed else None,
         request=request,
         predicted=predictions.get(domain),

@@ -13,7 +13,7 @@ from rich.text import Text
 from loadtests.machine import Machine
 from loadtests.quantiles import Estimate
 from loadtests.speculation.drafts import Draft
-from loadtests.speculation.findings import Pair, Row, paying
+from loadtests.speculation.findings import Pair, Row, alike_rate, paying
 from loadtests.speculation.race import ALONE
 from loadtests.tuning.evidence import shown
 
@@ -93,8 +93,26 @@ def as_json(report: Report) -> dict[str, Any]:
             for place, pair in enumerate(pairs)
             if name != ALONE and pair.difference is not None
         ],
+        "acceptance": [entry for draft in report.drafts for entry in _acceptance(draft, report.rows)],
         "pays": paying(report.rows),
     }
+
+
+def _acceptance(draft: Draft, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """As `distill cost-model --acceptance` reads it, with one chance for all places once something is proposed."""
+    found = []
+    for row in rows:
+        if row.draft == draft.name:
+            rate = alike_rate(row.acceptance or 0.0, draft.max_tokens)
+            places = [
+                {
+                    "conditional": rate * (row.proposed_share if place == 0 else 1),
+                    "proposed_share": row.proposed_share,
+                }
+                for place in range(draft.max_tokens)
+            ]
+            found.append({"draft": draft.name, "domain": row.domain, "places": places})
+    return found
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -36,6 +36,20 @@ def test_worked() -> None:
     assert speed_up([0.8] * 3, draft_cost=0.1, verify_cost=1.2) == pytest.approx(2.952 / 1.5)
 
 
+def test_a_draft_that_often_says_nothing_costs_only_where_it_does() -> None:
+    """A third of the rounds drafts 3 tokens, all taken, at 2 steps; the others are one step: 2 tokens for 4/3 steps."""
+    rates, costs = [1 / 3, 1.0, 1.0], {"draft_cost": 0.1, "verify_cost": 1.7}
+    assert speed_up(rates, **costs, proposed_share=1 / 3) == pytest.approx(1.5)
+    assert speed_up([0.0] * 3, **costs, proposed_share=0) == 1
+    assert speed_up(rates, **costs) == pytest.approx(1)
+    (found,) = predict(
+        TIMES, {"a": rates}, nums_drafts=[3], nums_streams=[1], proposed_shares={"a": 1 / 3}
+    ).predictions
+    assert found.speed_ups["a"] == pytest.approx(2 / (1 + (0.3 + 1.2 - 1) / 3))
+    with pytest.raises(ValueError, match="that of a does not"):
+        predict(TIMES, {"a": rates}, nums_drafts=[3], nums_streams=[1], proposed_shares={"a": 1.1})
+
+
 def test_monotone() -> None:
     """More acceptance is faster; a dearer draft or verification is slower."""
     by_rate = [speed_up([a / 10] * 4, draft_cost=0.2, verify_cost=1.1) for a in range(11)]

@@ -85,6 +85,18 @@ def test_measurements_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "pays nowhere" in said
 
 
+def test_what_is_often_not_proposed_costs_less(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `draft measure` and `bench speculation` tell it: the share is that of the first place."""
+    places = [{"conditional": 0.2, "proposed_share": 0.25}, {"conditional": 0.9, "proposed_share": 0.2}]
+    (tmp_path / "times.json").write_text(json.dumps(TIMES))
+    (tmp_path / "a.json").write_text(json.dumps({"acceptance": [{"domain": "copy", "places": places}]}))
+    _, told, _ = _judged(capsys, tmp_path / "times.json", str(tmp_path / "a.json"))
+    two = next(each for each in told["predictions"] if each["num_drafts"] == 2)
+    drafting = 2 * two["draft_cost"] + two["verify_cost"]
+    assert two["speed_ups"]["copy"] == pytest.approx((1 + 0.2 + 0.18) / (0.25 * drafting + 0.75))
+    assert told["proposed_shares"] == {"copy": 0.25}
+
+
 def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is missing, twice there or no acceptance is named."""
     with pytest.raises(SystemExit, match="2"):
@@ -92,7 +104,10 @@ def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         cost_model.main(["smollm2", "--acceptance", "a=0.5"])
     (tmp_path / "times.json").write_text(json.dumps(TIMES))
+    twice = [{"domain": "a", "places": [{"conditional": 0.5, "proposed_share": 1}]}] * 2
+    (tmp_path / "twice.json").write_text(json.dumps({"acceptance": twice}))
     for acceptance, said in (
+        (str(tmp_path / "twice.json"), "keep the entries of one draft"),
         ("none.json", "is no acceptance"),
         ("a=2", "between 0 and 1"),
         ("a=x", "no acceptance"),

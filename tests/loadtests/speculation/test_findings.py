@@ -10,10 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
+from distill.cost_model import expected_tokens
 from loadtests.machine import this_machine
 from loadtests.speculation.answers import Answer
 from loadtests.speculation.drafts import draft_of
-from loadtests.speculation.findings import Difference, Pair, Verdict, first_difference, paying, rows_of
+from loadtests.speculation.findings import (
+    Difference,
+    Pair,
+    Verdict,
+    alike_rate,
+    first_difference,
+    paying,
+    rows_of,
+)
 from loadtests.speculation.predictions import read_predictions
 from loadtests.speculation.prompts import OWN_DOMAINS, Prompt, prompts_of
 from loadtests.speculation.race import ALONE, race
@@ -65,20 +74,41 @@ def test_first_difference(alone: list[int], drafted: list[int], place: int | Non
 )
 def test_what_pays(seconds: list[float], verdict: Verdict) -> None:
     """All of six ratios lie on one side of 1, or it is not said; of five prompts nothing is."""
-    (row,) = rows_of("d", pairs_of(seconds), {"copy": 1.4}, max_gap=0.05)
+    (row,) = rows_of("d", pairs_of(seconds), {"copy": 1.4}, max_drafts=4, max_gap=0.05)
     assert row.verdict is verdict
     assert (row.acceptance, row.accepted_share, row.predicted) == (0.5, 0.5, 1.4)
     assert row.request is not None
     assert (row.request.low is None) is (len(seconds) < 6)
 
 
+@pytest.mark.parametrize("num_drafts", [1, 3, 8])
+def test_a_share_of_steps_and_one_chance_stand_for_all_rounds(num_drafts: int) -> None:
+    """From them the cost model has as many tokens a step as were said: the two totals are kept."""
+    assert alike_rate(0.0, num_drafts) == pytest.approx(0)
+    assert alike_rate(1.0, num_drafts) == pytest.approx(1)
+    num_steps, num_drafted, num_accepted = 40, 6 * num_drafts, 4 * num_drafts
+    pair = Pair(
+        domain="copy",
+        alone=[answer([0] * (num_steps + num_accepted), 1)],
+        drafted=[answer([0] * (num_steps + num_accepted), 1, num_drafted, num_accepted)],
+    )
+    (row,) = rows_of("d", [pair], {}, max_drafts=num_drafts, max_gap=0.05)
+    assert row.proposed_share == pytest.approx(6 / num_steps)
+    assert row.acceptance is not None
+    rate = alike_rate(row.acceptance, num_drafts)
+    rates = [rate * row.proposed_share, *[rate] * (num_drafts - 1)]
+    assert expected_tokens(rates) == pytest.approx((num_steps + num_accepted) / num_steps)
+
+
 def test_a_tie_is_no_defect() -> None:
     """A gap as wide as allowed is rounding; one wider refuses the draft, however fast, in every domain."""
     fast = [0.5] * 6
-    (tie,) = rows_of("d", pairs_of(fast, gap=0.05), {}, max_gap=0.05)
+    (tie,) = rows_of("d", pairs_of(fast, gap=0.05), {}, max_drafts=4, max_gap=0.05)
     assert (tie.num_same, tie.num_ties, tie.num_defects, tie.max_tie_gap) == (5, 1, 0, 0.05)
     assert tie.verdict is Verdict.PAYS
-    rows = rows_of("d", pairs_of(fast) + pairs_of(fast, domain="prose", gap=0.2), {}, max_gap=0.05)
+    rows = rows_of(
+        "d", pairs_of(fast) + pairs_of(fast, domain="prose", gap=0.2), {}, max_drafts=4, max_gap=0.05
+    )
     assert [row.domain for row in rows] == ["copy", "prose", "all"]
     assert [row.verdict for row in rows] == [Verdict.PAYS, Verdict.DEFECT, Verdict.DEFECT]
     assert paying(rows) == {}
@@ -88,7 +118,7 @@ def test_a_tie_is_no_defect() -> None:
 def test_answers_of_other_lengths_are_not_timed() -> None:
     """Less said is not sooner said."""
     short = Pair(domain="copy", alone=[answer([1, 2, 3], 1)], drafted=[answer([1, 2], 0.1)])
-    (row,) = rows_of("d", [short], {}, max_gap=0.05)
+    (row,) = rows_of("d", [short], {}, max_drafts=4, max_gap=0.05)
     assert row.request is row.decode is None
     assert row.verdict is Verdict.UNSURE
 
@@ -184,7 +214,9 @@ def test_the_report_names_what_is_refused() -> None:
         engine="e",
         model="m",
         drafts=[draft_of("quick=ngram"), draft_of("slow=model,model=x")],
-        rows=[row for name, each in pairs.items() for row in rows_of(name, each, {}, max_gap=0.05)],
+        rows=[
+            row for name, each in pairs.items() for row in rows_of(name, each, {}, max_drafts=4, max_gap=0.05)
+        ],
         pairs=pairs,
         max_tokens=4,
         num_rounds=1,
@@ -199,4 +231,7 @@ def test_the_report_names_what_is_refused() -> None:
     assert told["differences"] == [
         {"draft": "quick", "prompt": 0, "domain": "copy", "position": 1, "gap": 0.01}
     ]
+    (quick, slow) = told["acceptance"]
+    assert (quick["draft"], quick["domain"], len(quick["places"])) == ("quick", "copy", 8)
+    assert slow["places"][0]["conditional"] < slow["places"][1]["conditional"]
     assert orjson.dumps(told)
