@@ -121,6 +121,10 @@ def _prompts(args: argparse.Namespace) -> list[Prompt]:
 def _bench(args: argparse.Namespace, directory: Path) -> Bench:
     fixed = dict(args.fixed)
     if args.engine == "vllm":
+        fixed = {
+            "enable-prefix-caching": False,
+            **fixed,
+        }  # each prompt is asked several times, and read each time
         servers = VllmServers(args.model, fixed, python=args.python, is_gpu=False, directory=directory)
         return Bench(
             open_engine=servers.open,

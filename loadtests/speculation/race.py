@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -39,6 +40,10 @@ def race(
     Raises:
         EngineDown: one does not answer.
     """
+    for engine in (
+        engines.values()
+    ):  # pays for what is done only once, such as code that is compiled when first drafted
+        dialect.answer(engine, prompts[0].text, max_tokens)
     pairs: dict[str, list[Pair]] = {name: [] for name in engines if name != ALONE}
     for prompt in prompts:
         answers: dict[str, list[Answer]] = {name: [] for name in engines}
@@ -58,15 +63,20 @@ def race(
 def _difference(
     engine: ServedEngine, dialect: Dialect, alone: Answer, drafted: Sequence[Answer]
 ) -> Difference | None:
-    """The first that any round shows."""
-    for answer in drafted:
-        place = first_difference(alone.tokens, answer.tokens)
-        if place is None:
-            continue
-        if place == min(len(alone.tokens), len(answer.tokens)):  # one ended where the other went on
-            return Difference(position=place, gap=None)
-        likeliest = dialect.logprobs(engine, (*alone.prompt_tokens, *alone.tokens[:place]))
-        both = [likeliest.get(each.tokens[place]) for each in (alone, answer)]
-        gap = None if both[0] is None or both[1] is None else abs(both[0] - both[1])
-        return Difference(position=place, gap=gap)
-    return None
+    """The one that is least like a tie, of all rounds."""
+    found: list[Difference] = []
+    for tokens in {answer.tokens for answer in drafted}:
+        place = first_difference(alone.tokens, tokens)
+        if place is not None:
+            found.append(Difference(position=place, gap=_gap(engine, dialect, alone, tokens, place)))
+    return max(found, key=lambda each: math.inf if each.gap is None else each.gap, default=None)
+
+
+def _gap(
+    engine: ServedEngine, dialect: Dialect, alone: Answer, tokens: Sequence[int], place: int
+) -> float | None:
+    if place == min(len(alone.tokens), len(tokens)):  # one ended where the other went on
+        return None
+    likeliest = dialect.logprobs(engine, (*alone.prompt_tokens, *alone.tokens[:place]))
+    both = [likeliest.get(each) for each in (alone.tokens[place], tokens[place])]
+    return None if both[0] is None or both[1] is None else abs(both[0] - both[1])

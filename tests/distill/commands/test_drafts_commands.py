@@ -1,4 +1,4 @@
-"""`draft` and `cost-model` on a tiny target: one's output is the other's input, and what cannot be is said."""
+"""`tierwise distill draft` and `cost-model` on a tiny target: one's output is the other's input."""
 
 from __future__ import annotations
 
