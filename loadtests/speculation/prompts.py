@@ -135,10 +135,14 @@ def _prose(rng: random.Random) -> str:
 
 
 def _text(rng: random.Random) -> str:
+    """No word of a list comes twice: a look-up has to be right about the text, not lucky."""
+    words = zip(
+        *(rng.sample(each, _NUM_SENTENCES) for each in (_TIMES, _PEOPLE, _DEEDS, _THINGS, _PLACES)),
+        strict=True,
+    )
     return " ".join(
-        f"{rng.choice(_TIMES)} the {rng.choice(_PEOPLE)} {rng.choice(_DEEDS)} a {rng.choice(_THINGS)} "
-        f"near the {rng.choice(_PLACES)}."
-        for _ in range(_NUM_SENTENCES)
+        f"{time} the {person} {deed} a {thing} near the {place}."
+        for time, person, deed, thing, place in words
     )
 
 
