@@ -14,7 +14,6 @@ from loadtests.machine import Machine
 from loadtests.quantiles import Estimate
 from loadtests.speculation.drafts import Draft
 from loadtests.speculation.findings import Pair, Row, alike_rate, paying
-from loadtests.speculation.race import ALONE
 from loadtests.tuning.evidence import shown
 
 _HEADINGS: Final = (
@@ -91,7 +90,7 @@ def as_json(report: Report) -> dict[str, Any]:
             {"draft": name, "prompt": place, "domain": pair.domain, **asdict(pair.difference)}
             for name, pairs in report.pairs.items()
             for place, pair in enumerate(pairs)
-            if name != ALONE and pair.difference is not None
+            if pair.difference is not None
         ],
         "acceptance": [entry for draft in report.drafts for entry in _acceptance(draft, report.rows)],
         "pays": paying(report.rows),
