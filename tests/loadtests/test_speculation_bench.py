@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from loadtests.speculation_bench import main
+from tests.loadtests.test_engine_bench import servers_on, wait_until
 
 
 @pytest.mark.parametrize(
@@ -69,3 +74,20 @@ def test_a_draft_that_does_not_start_is_told(tiny: Path, capsys: pytest.CaptureF
     """In the settings' own words."""
     assert main([str(tiny), "--draft", "ngram,max_tokens=900"]) == 1
     assert "less than or equal to 64" in capsys.readouterr().err
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(300)
+def test_ctrl_c_ends_the_servers(tiny: Path) -> None:
+    """In the middle of an answer: status 130, and no process left."""
+    heeds = "import signal, tierwise; signal.signal(signal.SIGINT, signal.default_int_handler); exit(tierwise.main())"
+    argv = ["bench", "speculation", str(tiny), "--draft", "ngram", "--rounds", "1000"]
+    with subprocess.Popen([sys.executable, "-c", heeds, *argv], stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: len(servers_on(tiny)) == 2, timeout_s=120)
+            time.sleep(3)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+    wait_until(lambda: not servers_on(tiny))
