@@ -23,6 +23,8 @@ from loadtests.tuning.search import EngineDown
 TIMEOUT_S: Final = 600.0
 NUM_ALTERNATIVES: Final = 20
 """Tokens whose log-probabilities are asked for; vLLM's default maximum."""
+_WHOLE_CHARACTERS: Final = "root ::= [ -~]*"
+"""Of what it writes; llama.cpp says no log-probabilities at a token that ends within a character."""
 _DRAFTED: Final = "vllm:spec_decode_num_draft_tokens_total"
 _ACCEPTED: Final = "vllm:spec_decode_num_accepted_tokens_total"
 
@@ -82,7 +84,8 @@ class LlamaCpp:
 
     def logprobs(self, engine: ServedEngine, tokens: Sequence[int]) -> Mapping[int, float]:
         """As `Dialect.logprobs`."""
-        told = _post(engine, "/completion", self._body(tokens, 1) | {"n_probs": NUM_ALTERNATIVES})
+        asked = {"n_probs": NUM_ALTERNATIVES, "grammar": _WHOLE_CHARACTERS}
+        told = _post(engine, "/completion", self._body(tokens, 1) | asked)
         (only,) = told["completion_probabilities"]
         return {each["id"]: each["logprob"] for each in only["top_logprobs"]}
 
