@@ -63,6 +63,8 @@ def main(argv: Sequence[str]) -> int:
         hint = f"did you mean `{near[0]}`?" if near else "see `tierwise bench --help`"
         print(f"tierwise bench: cannot measure {verb!r}; {hint}", file=sys.stderr)
         return 2
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job, which SIGTERM has to end
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _as_interrupt)
     return int(importlib.import_module(SUB_VERBS[verb][0]).main(rest))
 

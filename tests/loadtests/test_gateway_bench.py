@@ -142,12 +142,17 @@ def test_the_real_gateway_is_started_measured_and_ended(capsys: pytest.CaptureFi
     assert psutil.Process().children() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_no_process(number: signal.Signals) -> None:
-    """In the middle of the load; the status is that of an interrupted command."""
+@pytest.mark.parametrize(
+    ("number", "is_background"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
+def test_a_signal_leaves_no_process(number: signal.Signals, is_background: bool) -> None:
+    """In the middle of the load, also of a background job; the status is that of an interrupted command."""
     command = [sys.executable, "-m", "tierwise", "bench", "gateway", "--rate", "5", "--duration", "60"]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_background else None
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
         children: list[psutil.Process] = []
         deadline_s = time.monotonic() + 20
         while len(children) < 2 and time.monotonic() < deadline_s:

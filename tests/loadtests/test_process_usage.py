@@ -15,13 +15,16 @@ from loadtests.process_usage import _from_ps, _parse_ps, _parse_stat, _tree, pro
 
 def test_usage_is_what_the_process_spent() -> None:
     """CPU against the process's own clock, memory against psutil."""
-    before = process_usage(os.getpid())
-    began_s = time.process_time()
-    while time.process_time() - began_s < 0.2:
-        pass
-    after = process_usage(os.getpid())
-    assert after.cpu_s - before.cpu_s == pytest.approx(0.2, abs=0.06)
-    assert after.rss_bytes == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+    spin = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
+    process = subprocess.Popen([sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        usage = process_usage(process.pid)
+        assert usage.cpu_s == pytest.approx(0.4, abs=0.06)
+        assert usage.rss_bytes == pytest.approx(psutil.Process(process.pid).memory_info().rss, rel=0.2)
+    finally:
+        process.communicate()
 
 
 def test_children_count_while_they_live() -> None:
