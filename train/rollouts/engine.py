@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -75,7 +76,7 @@ class EngineSampler:
         self, requests: Sequence[SampleRequest], sampling: Sampling
     ) -> list[list[tuple[Span, StopReason]]]:
         headers = {"authorization": f"Bearer {self._endpoint.api_key}"} if self._endpoint.api_key else {}
-        permits = asyncio.Semaphore(self._max_in_flight)
+        permits = _Permits(asyncio.Semaphore(self._max_in_flight), asyncio.Lock())
         connector = aiohttp.TCPConnector(force_close=not self._endpoint.keeps_connections, limit=0)
         first: Exception | None = None
         tasks: list[list[asyncio.Task[tuple[Span, StopReason]]]] = []
@@ -98,7 +99,7 @@ class EngineSampler:
     async def _answer(
         self,
         session: aiohttp.ClientSession,
-        permits: asyncio.Semaphore,
+        permits: _Permits,
         request: SampleRequest,
         seed: int,
         sampling: Sampling,
@@ -106,10 +107,10 @@ class EngineSampler:
         asked = parameters(sampling, seed) | {"max_tokens": request.limit(sampling)}
         body = {"model": self._model_id, "prompt": list(request.token_ids), **asked}
         try:
-            async with asyncio.timeout(self._max_seconds), permits:
+            async with asyncio.timeout(self._max_seconds), permits.answers:
                 answer = await self._ask(session, body)
                 told = read_tokens(answer, sampling.temperature)
-                tokens = await self._complete(session, body, told)
+                tokens = await self._complete(session, permits.distributions, body, told)
         except TimeoutError:
             return Span((), (), self._policy_version), StopReason.DEADLINE
         finish = answer["choices"][0].get("finish_reason")
@@ -118,6 +119,7 @@ class EngineSampler:
     async def _complete(
         self,
         session: aiohttp.ClientSession,
+        one_at_a_time: asyncio.Lock,
         body: Mapping[str, Any],
         told: Sequence[tuple[int, float | None]],
     ) -> list[tuple[int, float]]:
@@ -126,7 +128,8 @@ class EngineSampler:
         complete = []
         for place, (token, logprob) in enumerate(told):
             if logprob is None:
-                answer = await self._ask(session, question_about_place(body, sampled, place))
+                async with one_at_a_time:
+                    answer = await self._ask(session, question_about_place(body, sampled, place))
                 logprob = logprob_in(answer["choices"][0], token, body["temperature"])
             complete.append((token, logprob))
         return complete
@@ -142,6 +145,13 @@ class EngineSampler:
                 return answer
         except aiohttp.ClientError as error:
             raise EngineError(f"{url} cannot be reached ({error}); is the engine up?") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Permits:
+    answers: asyncio.Semaphore
+    distributions: asyncio.Lock
+    """Megabytes each: llama.cpp drops connections where dozens are asked for at once."""
 
 
 def parameters(sampling: Sampling, seed: int) -> dict[str, Any]:
