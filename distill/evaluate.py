@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
 
 from transformers import PreTrainedTokenizerFast
 
@@ -18,36 +17,17 @@ from distill.calibration import answered, held_out_prompts
 from distill.drafts.acceptance import Acceptance, measure
 from distill.drafts.model_draft import Drawing, ModelDraft
 from distill.paired import Estimate, Kept, Pair, kept
+from distill.questions import MIN_ITEMS, Questions, scored
 from distill.subject import Subject
 from distill.teacher import TokenizerMismatchError, require_same_tokens
 from train.agreement import Agreement, agreement
 from train.codec import ChatCodec
 from train.compared_texts import compared_texts
 from train.domains.audit import audited
-from train.domains.base import Item
-from train.evaluate import Answer, DomainScore, Evaluation, evaluate, held_out
-from train.recipe import DomainSettings
+from train.evaluate import DomainScore, Evaluation
 from train.run_directory import RunError
 from train.seeds import seed_of
 from train.verifiers.pool import Judge
-
-MIN_ITEMS: Final = 2
-"""Of a domain: one item has no interval."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """What both are asked."""
-
-    domains: Sequence[DomainSettings]
-    num_items: int = 32
-    """Of each domain."""
-    num_samples: int = 0
-    """At temperature 1, beside the greedy answer; where any are drawn, they are what is compared."""
-    num_drafts: int = 0
-    """Places of a round that acceptance is measured at; 0: not at all."""
-    seed: int = 0
-    """Of the bootstrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +100,7 @@ def compare(
     sides = []
     for subject in (candidate, teacher):
         on_side(subject.name)
-        sides.append(_scored(subject, questions, pool))
+        sides.append(scored(subject.sampler, ChatCodec(subject.start), questions, pool))
     (mine, my_scores), (theirs, their_scores) = sides
     pairs = {domain: Pair(scores, their_scores[domain]) for domain, scores in my_scores.items()}
     found = kept(pairs, seed=seed_of(questions.seed, "retention"))
@@ -132,38 +112,6 @@ def compare(
         nearness=_nearness(candidate, teacher, questions) if is_near else None,
         acceptance=_acceptance(candidate, teacher, questions) if is_near and questions.num_drafts else (),
     )
-
-
-def _scored(
-    subject: Subject, questions: Questions, pool: Judge
-) -> tuple[Evaluation, dict[str, tuple[float, ...]]]:
-    """The evaluation, and by domain each item's score: its samples' mean where any were drawn."""
-    levels = {domain.name: domain.levels for domain in questions.domains}
-    limits = {domain.name: domain.max_answer_tokens for domain in questions.domains}
-    domains = {domain.name: domain for domain in audited(levels)}
-    by_item: dict[str, tuple[float, ...]] = {}
-
-    def on_answers(answers: Sequence[Answer]) -> None:
-        by_item[answers[0].item.domain] = tuple(answer.verdict.score for answer in answers)
-
-    def on_samples(rows: Sequence[Sequence[Answer]]) -> None:
-        by_item[rows[0][0].item.domain] = tuple(fmean(each.verdict.score for each in row) for row in rows)
-
-    def max_tokens(item: Item) -> int:
-        return limits[item.domain] or item.max_answer_tokens
-
-    evaluation = evaluate(
-        {name: held_out(domains[name], levels[name], questions.num_items) for name in levels},
-        domains=domains,
-        sampler=subject.sampler,
-        codec=ChatCodec(subject.start),
-        pool=pool,
-        max_tokens=max_tokens,
-        num_samples=questions.num_samples,
-        on_answers=on_answers,
-        on_samples=on_samples,
-    )
-    return evaluation, by_item
 
 
 def _side(subject: Subject, evaluation: Evaluation, by_item: Mapping[str, Sequence[float]]) -> Side:

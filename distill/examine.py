@@ -11,9 +11,10 @@ from typing import Final
 
 from distill.dossier import Dossier
 from distill.drafts.opened import is_head, open_head
-from distill.evaluate import Questions, compare, speak_alike
+from distill.evaluate import compare, speak_alike
 from distill.gate import EngineName
 from distill.load_test import Load, Trial, try_out
+from distill.questions import Questions
 from distill.subject import Server, Subject, opened, path_of, weights_sha256
 from distill.vllm_trial import VllmTrial
 from serving.bringup.progress import Report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def domains_of(candidate: str, teacher: str, store: Store, report: Report) -> li
     source = source_of(teacher, store, report)
     recipe = None if source is None else source.manifest.recipe.get("recipe")
     return _read(recipe)
+
+
+def asked_of(
+    known: Sequence[DomainSettings], names: Sequence[str], levels: Sequence[int]
+) -> list[DomainSettings]:
+    """The domains that are named, or all that are known; at other levels than those of training where any are."""
+    by_name = {each.name: each for each in known}
+    found = [by_name.get(name) or DomainSettings(name=name) for name in names or by_name]
+    return [each.model_copy(update={"levels": tuple(levels)}) for each in found] if levels else found
 
 
 def _read(recipe: Any) -> list[DomainSettings]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from distill.dossier import Dossier, evidence, read_dossier, read_predictions
-from distill.evaluate import Comparison, Questions
+from distill.evaluate import Comparison
 from distill.examine import Trying, examine
 from distill.gate import Candidacy, Verdict, Wanted, judge
 from distill.offer import Offer, offer
 from distill.packing import Form
 from distill.quantization.report import REPORT_NAME
+from distill.questions import Questions
 from distill.subject import weights_sha256
 from serving.bringup.progress import Report
 from serving.registry.artifact import Artifact

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from distill.evaluate import Questions
     from distill.examine import Trying
     from distill.gate import EngineName
+    from distill.questions import Questions
     from serving.bringup.progress import Report
     from serving.registry.store import Store
 
@@ -31,13 +31,13 @@ def add_asking_options(parser: argparse.ArgumentParser, title: str) -> argparse.
     asked = parser.add_argument_group(title)
     asked.add_argument(
         "--domains",
-        type=_names,
+        type=names,
         default=[],
         metavar="A,B",
         help="those that one of them was trained on where absent",
     )
     asked.add_argument(
-        "--levels", type=_numbers, default=[], metavar="0,1", help="(default 0,1, or as trained)"
+        "--levels", type=numbers, default=[], metavar="0,1", help="(default 0,1, or as trained)"
     )
     asked.add_argument("--items", type=int, default=32, metavar="N", help="of each domain (default 32)")
     asked.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")
@@ -53,7 +53,7 @@ def add_trying_options(parser: argparse.ArgumentParser, *, num_rounds: int = 3) 
     tried.add_argument(
         "--vllm-python", type=Path, metavar="PATH", help="of `make vllm-cpu`: .venv-vllm/bin/python"
     )
-    tried.add_argument("--streams", type=_numbers, default=[1, 16], metavar="N,N", help="(default 1,16)")
+    tried.add_argument("--streams", type=numbers, default=[1, 16], metavar="N,N", help="(default 1,16)")
     tried.add_argument("--tokens", type=int, default=64, help="of a timed answer (default 64)")
     tried.add_argument("--rounds", type=int, default=num_rounds, help=f"(default {num_rounds})")
     tried.add_argument("--threads", type=int, help="torch's and the engines' own choice where absent")
@@ -72,19 +72,16 @@ def questions_of(args: argparse.Namespace, candidate: str, store: Store, report:
         RunError: no domain is named, and none is known.
         RegistryError, BringupError: the teacher is not there.
     """
-    from distill.evaluate import Questions
-    from distill.lineage import domains_of
-    from train.recipe import DomainSettings
+    from distill.lineage import asked_of, domains_of
+    from distill.questions import Questions
     from train.run_directory import RunError
 
-    known = {each.name: each for each in domains_of(candidate, args.against, store, report)}
-    named = [known.get(name) or DomainSettings(name=name) for name in args.domains or known]
+    known = domains_of(candidate, args.against, store, report)
+    named = asked_of(known, args.domains, args.levels)
     if not named:
         raise RunError(
             "neither of the two says what it was trained on; name domains: --domains chain_sum,gcd"
         )
-    if args.levels:
-        named = [each.model_copy(update={"levels": tuple(args.levels)}) for each in named]
     return Questions(
         domains=named,
         num_items=args.items,
@@ -113,14 +110,16 @@ def trying_of(args: argparse.Namespace, *, quantization: str) -> Trying:
 def _engines(text: str) -> tuple[EngineName, ...]:
     known: dict[str, EngineName] = {"llama.cpp": "llama.cpp", "llamacpp": "llama.cpp", "vllm": "vLLM"}
     try:
-        return tuple(known[name.lower()] for name in _names(text))
+        return tuple(known[name.lower()] for name in names(text))
     except KeyError as error:
         raise argparse.ArgumentTypeError(f"{error} is no engine; name llama.cpp, vLLM, or both") from None
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
+    """Words between commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in _names(text)]
+def numbers(text: str) -> list[int]:
+    """Whole numbers between commas."""
+    return [int(number) for number in names(text)]

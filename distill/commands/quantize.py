@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from distill.commands.failures import reported
+from distill.commands.measuring import numbers
 from distill.commands.options import add_text_options, new_parser
 from distill.quantization.types import TYPES, QuantizedType, UnknownTypeError, parse_types
 
 if TYPE_CHECKING:
     from distill.commands.opened import Opened
-    from distill.quantization.exam import Exam
     from distill.quantization.report import Report
+    from distill.questions import Questions
+    from serving.bringup.progress import Report as Progress
+    from serving.registry.store import Store
 
 ABOUT = f"""\
 Write a model in types of fewer bits, read each back, and measure how far it is from what it was: divergence and equal
@@ -58,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--score-levels",
-        type=_numbers,
+        type=numbers,
         default=[],
         metavar="0,1",
         help="of those (default 0,1, or as trained)",
@@ -93,10 +96,6 @@ def _types(text: str) -> tuple[QuantizedType, ...]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",") if number.strip()]
-
-
 def _run(args: argparse.Namespace) -> int:
     from distill.commands.opened import open_named
     from distill.commands.quantize_views import tables
@@ -127,18 +126,32 @@ def _run(args: argparse.Namespace) -> int:
 def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Report:
     from distill.quantization.bar import Bar
     from distill.quantization.engine_speed import speeds
+    from distill.quantization.exam import Exam
     from distill.quantize import Subject, quantize
+    from distill.subject import path_of, weights_sha256
+    from serving.bringup.progress import ConsoleReport
+    from serving.registry.store import Store
+    from train.assembly import NUM_VERIFIERS
+    from train.codec import ChatCodec
+    from train.commands.options import home_of
+    from train.verifiers.pool import Pool
 
-    name = args.name or name_of(args.model)
+    store, report = Store(home_of(args) / "registry"), ConsoleReport(console)
+    path = path_of(args.model)
+    # as the gate will name it; what was fetched where it is a name of the hub
+    model = args.model if path is None or path.exists() else str(opened.start)
     subject = Subject(
-        name=name,
+        name=args.name or name_of(args.model),
         model=opened.model,
         start=opened.start,
         texts=opened.texts,
-        sha256=_sha256(args, opened, console),
+        sha256=weights_sha256(model, store, report),
     )
     with ExitStack() as stack:
-        exam = _exam(args, opened, console, stack) if args.score_items else None
+        exam = None
+        if args.score_items:
+            questions = _questions(args, model, store, report)
+            exam = Exam(questions, ChatCodec(opened.start), stack.enter_context(Pool(NUM_VERIFIERS)))
         status = stack.enter_context(console.status("quantising"))
         timing = partial(speeds, logs=args.out / "logs", vllm_python=args.vllm_python, threads=args.threads)
         return quantize(
@@ -154,46 +167,17 @@ def _quantized(args: argparse.Namespace, opened: Opened, console: Console) -> Re
         )
 
 
-def _sha256(args: argparse.Namespace, opened: Opened, console: Console) -> str:
-    from distill.subject import weights_sha256
-    from serving.bringup.progress import ConsoleReport
-    from serving.registry.store import Store
-    from train.commands.options import home_of
-
-    return weights_sha256(
-        _found_name(args, opened), Store(home_of(args) / "registry"), ConsoleReport(console)
-    )
-
-
-def _found_name(args: argparse.Namespace, opened: Opened) -> str:
-    """What was named, as the gate will name it; what was fetched where it is a name of the hub."""
-    from distill.subject import path_of
-
-    path = path_of(args.model)
-    return args.model if path is None or path.exists() else str(opened.start)
-
-
-def _exam(args: argparse.Namespace, opened: Opened, console: Console, stack: ExitStack) -> Exam:
-    from distill.lineage import domains_of
-    from distill.quantization.exam import Exam
-    from serving.bringup.progress import ConsoleReport
-    from serving.registry.store import Store
-    from train.assembly import NUM_VERIFIERS
-    from train.codec import ChatCodec
-    from train.commands.options import home_of
-    from train.recipe import DomainSettings
+def _questions(args: argparse.Namespace, model: str, store: Store, report: Progress) -> Questions:
+    """What the scores are of: as `tierwise distill evaluate` would ask."""
+    from distill.lineage import asked_of, domains_of
+    from distill.questions import Questions
     from train.run_directory import RunError
-    from train.verifiers.pool import Pool
 
     names = [name for name in args.domains.split(",") if name]
     if not names:
         raise RunError("--score-items are items of domains; name them with --domains")
-    model, store = _found_name(args, opened), Store(home_of(args) / "registry")
-    known = {each.name: each for each in domains_of(model, model, store, ConsoleReport(console))}
-    domains = [known.get(name) or DomainSettings(name=name) for name in names]
-    if args.score_levels:
-        domains = [each.model_copy(update={"levels": tuple(args.score_levels)}) for each in domains]
-    return Exam(domains, args.score_items, ChatCodec(opened.start), stack.enter_context(Pool(NUM_VERIFIERS)))
+    domains = asked_of(domains_of(model, model, store, report), names, args.score_levels)
+    return Questions(domains=domains, num_items=args.score_items)
 
 
 def name_of(model: str) -> str:

@@ -13,9 +13,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from distill.evaluate import Questions
 from distill.line_up.cells import Cells
 from distill.line_up.entrants import Ready
+from distill.questions import Questions
 from serving.engines.base import Endpoint
 from serving.engines.brought_up import brought_up
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings

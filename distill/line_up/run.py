@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distill.evaluate import MIN_ITEMS, Questions
 from distill.examine import CONTEXT_TOKENS, NUM_VERIFIERS, Trying
 from distill.gate import EngineName
 from distill.line_up.cells import Cells
@@ -17,6 +16,7 @@ from distill.line_up.exam import Paper, answers, cell_key, papers_of
 from distill.line_up.race import Round, race, round_key
 from distill.line_up.router_order import forecasts, gains_of
 from distill.line_up.standings import Gains, Measured
+from distill.questions import MIN_ITEMS, Questions
 from distill.vllm_trial import VllmTrial
 from serving.bringup.progress import Report
 from serving.engines.base import Engine

@@ -44,7 +44,7 @@ class Quantised:
     agreements: Mapping[str, Agreement]
     """By domain."""
     evaluation: Evaluation | None
-    """Greedy, over all levels of each domain; None where scores were not asked for."""
+    """Greedy; None where scores were not asked for."""
     kept: Kept | None
     """Of the unquantised model's verified scores; None where they were not asked for."""
     speed: Speed | None

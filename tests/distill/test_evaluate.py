@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from distill.dossier import Dossier
-from distill.evaluate import Questions, compare
+from distill.evaluate import compare
 from distill.publish import metrics_of
+from distill.questions import Questions
 from distill.subject import Subject
 from tests.train.rollouts.test_turns_in_chat import chat
 from train.codec import ChatCodec

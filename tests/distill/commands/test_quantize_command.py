@@ -10,8 +10,8 @@ from typing import NoReturn
 import pytest
 import torch
 
+from distill import questions
 from distill.commands import quantize
-from distill.quantization import exam
 from distill.quantization.report import REPORT_NAME
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
@@ -82,7 +82,7 @@ def test_items_are_of_the_levels_that_it_was_trained_on(
         asked.append({item.level for item in items["chain_sum"]})
         raise RunError("enough")
 
-    monkeypatch.setattr(exam, "evaluate", evaluate)
+    monkeypatch.setattr(questions, "evaluate", evaluate)
     argv = [str(tiny), "--types", "q8_0", "--out", str(tmp_path / "out"), *TEXTS, "--score-items", "4"]
     assert quantize.main(argv) == 1
     (tiny / "recipe.json").write_text(json.dumps({"domains": [{"name": "chain_sum", "levels": [1]}]}))
