@@ -218,11 +218,10 @@ def _engine(
     """As `serve` would make it: sharing the machine with the other tiers."""
     assert tier.model is not None, "settings ask for the model of an engine that is launched"
     num_sharing = sum(isinstance(other.engine, LlamaCppSettings) for other in settings.tiers.values())
+    store = Store(settings.home / "registry")
     report = LineReport(lambda line: print(line, file=to, flush=True))
-    model = engine_model(
-        Store(settings.home / "registry"), tier.model, report, quantization=node.quantization
-    )
-    draft = draft_model(Store(settings.home / "registry"), node.draft, report)
+    model = engine_model(store, tier.model, report, quantization=node.quantization)
+    draft = draft_model(store, node.draft, report)
     return LlamaCppEngine(node, num_sharing=num_sharing, draft_model=draft), model
 
 

@@ -181,15 +181,10 @@ class LlamaCppEngine:
         if self._draft_model is not None:
             check_vocabulary(model, self._draft_model)
         plan = self.plan(model)
-        draft = self._draft_model
-        argv = (
-            embedded_argv(settings, plan, model=model, draft_model=draft, port=port)
-            if settings.binary is None
-            else binary_argv(settings, plan, model=model, draft_model=draft, port=port)
-        )
+        make_argv = embedded_argv if settings.binary is None else binary_argv
         key = secrets.token_urlsafe(24)
         return Launch(
-            argv=argv,
+            argv=make_argv(settings, plan, model=model, draft_model=self._draft_model, port=port),
             env={EMBEDDED_KEY if settings.binary is None else BINARY_KEY: key, **PASSIVE_WAIT},
             url=f"http://{LOOPBACK}:{port}",
             api_key=key,
