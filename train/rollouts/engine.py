@@ -185,7 +185,7 @@ def read_tokens(answer: Mapping[str, Any], temperature: float) -> list[tuple[int
             sampled = [int(token) for token in answer["__verbose"]["tokens"]]
             return _of_llamacpp(sampled, said["content"] if said else [], temperature)
         pairs = zip(choice["token_ids"], said["token_logprobs"], strict=True)
-        found = [(int(token), float(logprob)) for token, logprob in pairs]
+        found: list[tuple[int, float | None]] = [(int(token), float(logprob)) for token, logprob in pairs]
     except (KeyError, TypeError, ValueError) as error:
         raise MissingLogprobsError(
             f"the engine's answer lacks token ids or log-probabilities ({error!r}); they are never guessed: take "
@@ -195,7 +195,7 @@ def read_tokens(answer: Mapping[str, Any], temperature: float) -> list[tuple[int
         raise MissingLogprobsError(
             f"the engine gives log-probabilities before temperature, and {temperature} was asked for; sample at 1"
         )
-    return [*found]
+    return found
 
 
 def _of_llamacpp(
