@@ -10,7 +10,7 @@ from loadtests.alarms import Alarms
 from loadtests.departures import LEFT, Departure, Phase, UsualTimes
 from loadtests.http_client import Exchange
 from loadtests.prompts import chat_body
-from loadtests.stream_client import ChatClient, Moment
+from loadtests.stream_client import ChatClient, Moment, into
 from loadtests.timeline import Timeline
 
 
@@ -58,16 +58,11 @@ class DepartureLoad:
         self._num_sent += 1
         leaver = None if usual is None else _Leaver(departure, usual, self._alarms)
         ended: asyncio.Future[Timeline] = asyncio.get_running_loop().create_future()
-
-        def on_end(timeline: Timeline) -> None:
-            if not ended.done():  # cancelled, where the whole run is
-                ended.set_result(timeline)
-
         exchange = self._client.send(
             request,
             scheduled_s=time.monotonic(),
             is_streaming=departure.is_streaming,
-            on_end=on_end,
+            on_end=into(ended),
             on_moment=leaver.on_moment if leaver else _stay,
         )
         if leaver is not None:

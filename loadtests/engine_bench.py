@@ -15,15 +15,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from rich.console import Console
 
-from loadtests.engine_options import parser
-from loadtests.machine import this_machine
+from loadtests.engine_options import engine_fault, parser
+from loadtests.machine import package_version, this_machine
 from loadtests.tuning.estimate import climb_s, confirm_s
 from loadtests.tuning.evidence import interval
 from loadtests.tuning.figures import Figures, Objective
@@ -70,8 +69,8 @@ class Bench:
 def main(argv: Sequence[str]) -> int:
     """Run `tierwise bench engine argv…`; 0 done, 1 failed, 2 for wrong use, 130 interrupted."""
     args = parser().parse_args(argv)
-    if (args.engine == "vllm") != (args.python is not None):
-        return _refuse("--engine vllm and --python PATH, the interpreter that has it, go together")
+    if fault := engine_fault(args):
+        return _refuse(fault)
     if args.tune and not args.dry_run and args.out.exists():
         return _refuse(f"{args.out} exists: name another file with --out")
     with tempfile.TemporaryDirectory(prefix="tierwise-engine-") as name:
@@ -105,7 +104,7 @@ def _bench(args: argparse.Namespace, directory: Path) -> Bench:
         space=allowed(llamacpp_space(described.defaults), **limits),
         open_engine=LlamaCppServers(described, fixed, directory).open,
         weights=described.model,
-        engine=f"llama.cpp of {_package('xllamacpp')}",
+        engine=f"llama.cpp of {package_version('xllamacpp')}",
         start_s=LLAMACPP_START_S,
     )
 
@@ -214,13 +213,6 @@ def _write(bench: Bench, args: argparse.Namespace, search: Search) -> None:
 
 def _num_candidates(space: Sequence[Knob]) -> int:
     return sum(len(knob.candidates) for knob in space)
-
-
-def _package(name: str) -> str:
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return name
 
 
 def _refuse(why: str) -> int:

@@ -43,8 +43,22 @@ def parser() -> argparse.ArgumentParser:
         metavar="MODEL",
         help="a registry reference or a GGUF file; for vLLM a checkpoint's directory, or a name that it finds",
     )
-    made.add_argument("--engine", choices=("llamacpp", "vllm"), default="llamacpp", help="(default llamacpp)")
-    made.add_argument(
+    add_engine(made)
+    made.add_argument("--rounds", type=count, default=6, metavar="N", help="without --tune (default 6)")
+    made.add_argument("--seed", type=int, default=0, help="of requests and orders (default 0)")
+    made.add_argument("--json", action="store_true", help="print what was found as JSON")
+    _add_tuning(made.add_argument_group("tuning"))
+    made.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="of vLLM (default cpu)")
+    return made
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add which engine is started, and what is laid down of its settings; `engine_fault` checks it."""
+    parser.add_argument(
+        "--engine", choices=("llamacpp", "vllm"), default="llamacpp", help="(default llamacpp)"
+    )
+    parser.add_argument("--python", type=Path, metavar="PATH", help="the interpreter that has vLLM")
+    parser.add_argument(
         "--set",
         action="append",
         default=[],
@@ -53,12 +67,13 @@ def parser() -> argparse.ArgumentParser:
         dest="fixed",
         help="lay down a setting, for example slots=4; a leaf below tiers.NAME.engine, or an option of vLLM's server",
     )
-    made.add_argument("--rounds", type=count, default=6, metavar="N", help="without --tune (default 6)")
-    made.add_argument("--seed", type=int, default=0, help="of requests and orders (default 0)")
-    made.add_argument("--json", action="store_true", help="print what was found as JSON")
-    _add_tuning(made.add_argument_group("tuning"))
-    _add_vllm(made.add_argument_group("vLLM"))
-    return made
+
+
+def engine_fault(args: argparse.Namespace) -> str | None:
+    """Why what `add_engine` reads cannot be; None where it can."""
+    if (args.engine == "vllm") != (args.python is not None):
+        return "--engine vllm and --python PATH, the interpreter that has it, go together"
+    return None
 
 
 def _add_tuning(group: argparse._ArgumentGroup) -> None:
@@ -89,11 +104,6 @@ def _add_tuning(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--dry-run", action="store_true", help="only print the space and how long it would take"
     )
-
-
-def _add_vllm(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--python", type=Path, metavar="PATH", help="the interpreter that has vLLM")
-    group.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="(default cpu)")
 
 
 def assignment(text: str) -> tuple[str, Value]:

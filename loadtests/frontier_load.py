@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from loadtests.alarms import Alarms
-from loadtests.stream_client import ChatClient
+from loadtests.stream_client import ChatClient, into
 from loadtests.timeline import Timeline
 from router.prompts import Item
 
@@ -148,10 +148,5 @@ def _answer(item: Item, timeline: Timeline, decision: Mapping[str, Any]) -> Answ
 
 async def _one(client: ChatClient, body: bytes) -> Timeline:
     ended: asyncio.Future[Timeline] = asyncio.get_running_loop().create_future()
-
-    def on_end(timeline: Timeline) -> None:
-        if not ended.done():  # cancelled, where the whole run is
-            ended.set_result(timeline)
-
-    client.send(client.request(body), scheduled_s=time.monotonic(), is_streaming=True, on_end=on_end)
+    client.send(client.request(body), scheduled_s=time.monotonic(), is_streaming=True, on_end=into(ended))
     return await ended

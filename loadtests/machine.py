@@ -46,6 +46,14 @@ def this_machine() -> Machine:
     )
 
 
+def package_version(name: str) -> str:
+    """A package with its version, where it is installed."""
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return name
+
+
 def _cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from loadtests.engine_options import engine_fault
 from loadtests.frontier_prompts import PromptsError, recorded
-from loadtests.machine import this_machine
+from loadtests.machine import package_version, this_machine
 from loadtests.speculation.answers import Dialect, LlamaCpp, Vllm
 from loadtests.speculation.drafts import Draft, llamacpp_setting, vllm_setting
 from loadtests.speculation.findings import Pair, Predictions, paying, rows_of
@@ -53,8 +53,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `tierwise bench speculation argv…`; 0 a draft pays somewhere, 1 none does or a failure, 2 wrong use."""
     args = parser().parse_args(argv)
     drafts: list[Draft] = args.drafts
-    if (args.engine == "vllm") != (args.python is not None):
-        return _refuse("--engine vllm and --python PATH, the interpreter that has it, go together")
+    if fault := engine_fault(args):
+        return _refuse(fault)
     if len({each.name for each in drafts}) < len(drafts):
         return _refuse("two drafts have one name: write NAME=KIND,…")
     try:
@@ -121,10 +121,7 @@ def _prompts(args: argparse.Namespace) -> list[Prompt]:
 def _bench(args: argparse.Namespace, directory: Path) -> Bench:
     fixed = dict(args.fixed)
     if args.engine == "vllm":
-        fixed = {
-            "enable-prefix-caching": False,
-            **fixed,
-        }  # each prompt is asked several times, and read each time
+        fixed = {"enable-prefix-caching": False, **fixed}  # a prompt is read each time that it is asked
         servers = VllmServers(args.model, fixed, python=args.python, is_gpu=False, directory=directory)
         return Bench(
             open_engine=servers.open,
@@ -143,7 +140,7 @@ def _bench(args: argparse.Namespace, directory: Path) -> Bench:
         open_engine=LlamaCppServers(described, fixed, directory).open,
         settings=settings,
         dialect=LlamaCpp(),
-        engine=f"llama.cpp of xllamacpp {version('xllamacpp')}",
+        engine=f"llama.cpp of {package_version('xllamacpp')}",
     )
 
 

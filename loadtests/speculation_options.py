@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from loadtests.argument_types import count, not_negative
-from loadtests.engine_options import assignment, names
+from loadtests.engine_options import add_engine, names
 from loadtests.speculation.drafts import draft_of
 
 ABOUT = """\
@@ -55,17 +55,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="DRAFT",
         help="one or more",
     )
-    made.add_argument("--engine", choices=("llamacpp", "vllm"), default="llamacpp", help="(default llamacpp)")
-    made.add_argument("--python", type=Path, metavar="PATH", help="the interpreter that has vLLM")
-    made.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        type=assignment,
-        metavar="KEY=VALUE",
-        dest="fixed",
-        help="a setting of every server, for example threads=1",
-    )
+    add_engine(made)
     made.add_argument(
         "--predictions",
         action="append",

@@ -88,6 +88,16 @@ class ChatClient:
         await self._pool.close()
 
 
+def into(ended: asyncio.Future[Timeline]) -> Callable[[Timeline], None]:
+    """An `on_end` for whoever awaits a future; where the wait was cancelled, nobody is told."""
+
+    def on_end(timeline: Timeline) -> None:
+        if not ended.done():
+            ended.set_result(timeline)
+
+    return on_end
+
+
 class _Recorder:
     """The listener that becomes a `Timeline`."""
 

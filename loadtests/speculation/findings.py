@@ -62,18 +62,15 @@ class Pair:
     @property
     def request_ratio(self) -> float:
         """How many times as fast whole answers are."""
-        return self._ratio([(one.request_s, other.request_s) for one, other in self._rounds()])
+        return median(one.request_s / other.request_s for one, other in self._rounds())
 
     @property
     def decode_ratio(self) -> float:
         """The same after the first token."""
-        return self._ratio([(one.decode_s, other.decode_s) for one, other in self._rounds()])
+        return median(one.decode_s / other.decode_s for one, other in self._rounds())
 
     def _rounds(self) -> list[tuple[Answer, Answer]]:
         return list(zip(self.alone, self.drafted, strict=True))
-
-    def _ratio(self, seconds: Sequence[tuple[float, float]]) -> float:
-        return median(one / other for one, other in seconds)
 
 
 class Verdict(StrEnum):
@@ -129,13 +126,11 @@ def rows_of(
         max_drafts: γ, tokens proposed in one round.
         max_gap: nats; the widest tie.
     """
-    domains = list(dict.fromkeys(pair.domain for pair in pairs))
-    gap, num = max_gap, max_drafts
-    rows = [
-        _row(draft, domain, [pair for pair in pairs if pair.domain == domain], predictions, num, gap)
-        for domain in domains
-    ]
-    return [*rows, _row(draft, ALL, pairs, predictions, num, gap)] if len(domains) > 1 else rows
+    domains = dict.fromkeys(pair.domain for pair in pairs)
+    groups = [(domain, [pair for pair in pairs if pair.domain == domain]) for domain in domains]
+    if len(groups) > 1:
+        groups.append((ALL, list(pairs)))
+    return [_row(draft, domain, found, predictions, max_drafts, max_gap) for domain, found in groups]
 
 
 def alike_rate(acceptance: float, max_drafts: int) -> float:

@@ -40,9 +40,7 @@ def race(
     Raises:
         EngineDown: one does not answer.
     """
-    for engine in (
-        engines.values()
-    ):  # pays for what is done only once, such as code that is compiled when first drafted
+    for engine in engines.values():  # what is done once, such as compiling when first drafted, is not timed
         dialect.answer(engine, prompts[0].text, max_tokens)
     pairs: dict[str, list[Pair]] = {name: [] for name in engines if name != ALONE}
     for prompt in prompts:
