@@ -2,8 +2,8 @@
 
 Prompts are items of domains, prompts of no domain, and what was asked of a gateway (`served_traffic`); answers are an
 item's reference, or a model's own. What an evaluation holds out (`train.evaluate.held_out`) comes by `held_out_prompts`
-alone: all others are drawn from another seed, and `without` leaves out what is the same text by chance.
-Items with tools are left out everywhere.
+and `held_out_prompts_of` alone: all others are drawn from another seed, and `without` leaves out what is the same text
+by chance. Items with tools are left out everywhere.
 """
 
 from __future__ import annotations
@@ -88,7 +88,12 @@ def drawn(
 
 def held_out_prompts(domains: Sequence[Domain], num_items: int) -> list[Prompt]:
     """What evaluations ask: of each domain, over its levels in turn."""
-    items = [item for domain in domains for item in held_out(domain, range(domain.num_levels), num_items)]
+    return held_out_prompts_of([(domain, range(domain.num_levels)) for domain in domains], num_items)
+
+
+def held_out_prompts_of(domains: Iterable[tuple[Domain, Sequence[int]]], num_items: int) -> list[Prompt]:
+    """The same over some of each domain's levels."""
+    items = [item for domain, levels in domains for item in held_out(domain, levels, num_items)]
     return [_of_item(item) for item in items if item.environment is None]
 
 

@@ -1,105 +1,131 @@
-"""Early exit: training that lets the first k layers of a model stand alone, for every k asked, and what stands then.
+"""Early exits: a trunk that can be left behind some of its layers, and the joint loss that lets each exit stand alone.
 
-An exit behind layer k is the model's own last norm and output matrix on layer k's states; no weights are added. The
-joint loss is the weighted mean of a loss at each exit, the whole model's among them (LayerSkip, arXiv:2404.16710,
-section 4.1.2). So one forward pass through all layers serves all exits, and what is exported for one of them, its
-layers with norm and output matrix, says to the letter what the exit says. Engines serve that checkpoint as it is.
+The trunk is a copy of a model's first layers; the model itself, which teaches, stays as it was. An exit behind layer k
+is a last norm of its own and the model's output matrix on layer k's states. The joint loss is the weighted mean of the
+exits' divergences from the model (LayerSkip, arXiv:2404.16710, section 4.1.2, sums cross-entropies so). One pass
+through the trunk serves all exits, and what is exported for one, its layers and its norm, says to the letter what the
+exit says: an ordinary checkpoint, which engines serve as it is.
+
+A norm of its own costs an exit one weight a channel. One norm for all would have to suit states whose size grows with
+the layers: at 10 and at 20 of SmolLM2's it is not the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from distill.calibration import CalibrationText
+from distill.divergence import diverge
+from distill.exit_recipe import Weighting
 from distill.pruning.pruned import with_layers
+from distill.recipe import PhaseSettings
+from distill.student_loss import MEASURES, Counts, Seen, by_origin
+from distill.teacher import Teacher
 from train.batch import Group
-from train.credit import by_heart
-from train.model.head import predict
-from train.model.llama import Llama
+from train.model.llama import Llama, RMSNorm
 from train.model.policy import Line
+from train.model.precision import held_in
+from train.model.trainable import train_top_layers
+from train.run_directory import RunError
 
 
-class Weighting(StrEnum):
-    """How much each exit counts."""
+class Exiting(nn.Module):
+    """A copy of a model's first layers with its exits; layers and norms move, the embedding stays the model's.
 
-    EQUAL = "equal"
-    DEPTH = "depth"
-    """In proportion to its depth: a deep exit has more to lose, and the whole model most."""
-
-    def shares(self, exits: Sequence[int]) -> dict[int, float]:
-        """Depth → its share of the loss; together 1."""
-        weights = {depth: 1.0 if self is Weighting.EQUAL else float(depth) for depth in exits}
-        return {depth: weight / sum(weights.values()) for depth, weight in weights.items()}
-
-
-def exits_of(num_layers: int, asked: Sequence[int]) -> tuple[int, ...]:
-    """The exits, rising, the whole model last.
+    Args:
+        model: adapters merged; copied.
+        exits: behind how many layers, rising.
 
     Raises:
-        ValueError: the model has no such depth.
+        RunError: the model has no such depth, or an exit would be the whole of it.
     """
-    if bad := [depth for depth in asked if not 0 < depth <= num_layers]:
-        raise ValueError(f"no exit behind layer {bad[0]}: the model has {num_layers}; name 1 to {num_layers}")
-    return tuple(sorted({*asked, num_layers}))
+
+    def __init__(self, model: Llama, exits: Sequence[int]) -> None:
+        super().__init__()
+        num_layers = model.shape.num_layers
+        if bad := [depth for depth in exits if not 0 < depth < num_layers]:
+            raise RunError(
+                f"no exit behind layer {bad[0]}: the model has {num_layers}; name 1 to {num_layers - 1} as `exits`"
+            )
+        self.exits = tuple(exits)
+        self.trunk = with_layers(model, range(exits[-1]))
+        train_top_layers(self.trunk, exits[-1])
+        norm = self.trunk.model.norm
+        self.norms = nn.ModuleDict({str(depth): _like(norm) for depth in exits[:-1]})
+        self.norms[str(exits[-1])] = norm
+
+    def states(self, line: Line) -> dict[int, Tensor]:
+        """Depth → normed states (rows, E) of the line's predictors, by one pass through the layers."""
+        trunk = self.trunk
+        states = trunk.model.embed_tokens(line.token_ids)
+        found: dict[int, Tensor] = {}
+        for start, depth in pairwise((0, *self.exits)):
+            layers, is_last = range(start, depth), depth == self.exits[-1]
+            wanted = line.predictors if is_last else None
+            states = trunk.through(states, line.positions, line.attend, layers, wanted)
+            leaving = states if is_last else states.index_select(0, line.predictors)
+            found[depth] = self.norms[str(depth)](leaving)
+        return found
+
+    @torch.no_grad()
+    def standing_alone(self, depth: int) -> Llama:
+        """One exit as a model that shares no weights with the others."""
+        alone = with_layers(self.trunk, range(depth))
+        alone.model.norm.weight.copy_(self.norms[str(depth)].weight)
+        return alone
 
 
-def exit_states(model: Llama, line: Line, exits: Sequence[int]) -> dict[int, Tensor]:
-    """Depth → normed states (rows, E) of the line's predictors behind so many layers, by one pass through the layers.
+class ExitLoss:
+    """The joint loss; a `student_learner.Loss`.
 
     Args:
-        model: any.
-        line: what is read.
-        exits: rising.
+        exiting: learns.
+        teacher: of the same tokens.
+        settings: say the divergence.
+        weighting: of the exits.
     """
-    states = model.model.embed_tokens(line.token_ids)
-    found: dict[int, Tensor] = {}
-    for start, depth in pairwise((0, *exits)):
-        states = model.through(states, line.positions, line.attend, range(start, depth))
-        found[depth] = model.model.norm(states.index_select(0, line.predictors))
-    return found
+
+    def __init__(
+        self, exiting: Exiting, teacher: Teacher, settings: PhaseSettings, weighting: Weighting
+    ) -> None:
+        self._exiting = exiting
+        self._teacher = teacher
+        self._measure = MEASURES[settings.divergence](settings.beta)
+        self._shares = weighting.shares(exiting.exits)
+
+    def of_line(self, groups: tuple[Group, ...], counts: Counts, seen: Seen) -> Tensor:
+        """Σ over exits of share · Σ over tokens of the divergence, by the step's number of tokens.
+
+        Args:
+            groups: by origin (`student_loss.Origin`).
+            counts: of the whole step.
+            seen: is told each exit's nats, and each origin's of the joint loss.
+        """
+        trunk = self._exiting.trunk
+        line = Line(groups, trunk.lm_head.weight)
+        seen.num_computed += len(line.token_ids)
+        scores, _ = self._teacher.read(line, ())
+        output = held_in(trunk.precision, trunk.lm_head.weight)
+        joint = trunk.lm_head.weight.new_zeros(())
+        for depth, hidden in self._exiting.states(line).items():
+            nats = diverge(hidden, output, scores, self._measure).index_select(0, line.rows)
+            seen.add(exit_name(depth), nats.sum())
+            joint = joint + self._shares[depth] * nats
+        for origin, here in by_origin(groups, joint.device).items():
+            seen.add(origin, joint[here].sum())
+        return joint.sum() / counts.num_tokens
 
 
-def joint_loss(
-    states: Mapping[int, Tensor], shares: Mapping[int, float], loss: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, dict[int, float]]:
-    """Σ share · loss over the exits, and each exit's loss.
-
-    Args:
-        states: of `exit_states`.
-        shares: of each exit.
-        loss: of normed states (rows, E), a mean over rows: cross-entropy, or a divergence from a teacher.
-    """
-    losses = {depth: loss(hidden) for depth, hidden in states.items()}
-    total = torch.stack([shares[depth] * each for depth, each in losses.items()]).sum()
-    return total, {depth: float(each.detach()) for depth, each in losses.items()}
+def exit_name(depth: int) -> str:
+    """In metrics, and as the moment of its evaluation."""
+    return f"exit_{depth}"
 
 
-def cross_entropy(model: Llama, line: Line) -> Callable[[Tensor], Tensor]:
-    """For `joint_loss`: −ln q of the line's targets, the mean over them, in nats."""
-
-    def loss(hidden: Tensor) -> Tensor:
-        weight = model.lm_head.weight
-        logprobs, _ = predict(hidden, weight, line.rows, line.targets, line.temperatures)
-        return -logprobs.mean()
-
-    return loss
-
-
-def lines_of(model: Llama, texts: Sequence[CalibrationText], *, per_line: int) -> Iterator[Line]:
-    """Texts in their order, so many at once; their answers are the targets."""
-    for start in range(0, len(texts), per_line):
-        yield Line(tuple(map(_group, texts[start : start + per_line])), model.lm_head.weight)
-
-
-def standing_alone(model: Llama, depth: int) -> Llama:
-    """The first `depth` layers with norm and output matrix, as a model that shares no weights with the whole."""
-    return with_layers(model, range(depth))
-
-
-def _group(text: CalibrationText) -> Group:
-    return by_heart(text.domain, text.prompt, text.answer)
+def _like(norm: RMSNorm) -> RMSNorm:
+    """A norm of the same weights that shares none."""
+    made = RMSNorm(len(norm.weight), norm.eps)
+    made.load_state_dict(norm.state_dict())
+    return made

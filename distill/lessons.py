@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distill.calibration import CalibrationText, Prompt, answered, drawn, general_prompts, referenced
-from distill.recipe import PhaseSettings, StudentRecipe
+from distill.recipe import PhaseSettings, TaughtRecipe
 from distill.served_traffic import served_prompts
 from distill.student_loss import Origin
 from train.batch import Group
@@ -51,7 +51,7 @@ class Lessons:
     """Makes them for one phase.
 
     Args:
-        recipe: of the student.
+        recipe: of the run.
         phase: its name, `kd` or `gkd`.
         settings: of the phase.
         domains: by name.
@@ -64,7 +64,7 @@ class Lessons:
 
     def __init__(
         self,
-        recipe: StudentRecipe,
+        recipe: TaughtRecipe,
         phase: str,
         settings: PhaseSettings,
         domains: Mapping[str, Domain],

@@ -1,4 +1,4 @@
-"""The model that a student is cut from: of the registry, of a run, or of random weights; and where it came from."""
+"""The model that students are cut from and heads draft for: of the registry, a run, or random weights; and whence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distill.recipe import RunSettings, StudentRecipe
+from distill.recipe import BasedRecipe, RunSettings
 from serving.bringup.progress import Report
 from serving.registry.reference import PathReference, parse
 from serving.registry.store import Store
@@ -40,7 +40,7 @@ class OpenedBase:
         return {"teacher": self.name, "teacher_sha256": weights_sha256(self.model), "base": self.base}
 
 
-def open_base(recipe: StudentRecipe, store: Store, report: Report) -> OpenedBase:
+def open_base(recipe: BasedRecipe, store: Store, report: Report) -> OpenedBase:
     """Load what the recipe names.
 
     Raises:

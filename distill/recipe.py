@@ -1,14 +1,15 @@
 """A student's recipe: all that its making is, in one TOML file; `distill.trainer` says what becomes of it.
 
 Same recipe, same base, same machine: the same student, bit for bit. It is a frozen tree like `train.recipe`, and says
-domains the same way, as a list or as a selection (`train.domain_selection`).
+domains the same way, as a list or as a selection (`train.domain_selection`). What it shares with exits, which a whole
+model teaches too (`distill.exit_recipe`), is `TaughtRecipe`; with draft heads (`distill.drafts.recipe`), `BasedRecipe`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -117,34 +118,17 @@ class PhaseSettings(SettingsNode):
     max_gradient_norm: float = Field(1.0, gt=0)
 
 
-class StudentRecipe(SettingsNode):
-    """The whole tree."""
+class BasedRecipe(SettingsNode):
+    """Of whatever is made of a model that is there, on domains."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     about: str
     seed: int = 0
     num_threads: int | None = Field(None, gt=0)
     """Torch's own choice where absent."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of products, the teacher's too; weights that move stay in single precision (`train.model.precision`)."""
     base: Annotated[ScratchSettings | BaseSettings | RunSettings, Field(discriminator="type")]
-    """Whose layers the student begins with, and who teaches where `teacher` is absent."""
-    teacher: EngineSettings | None = None
-    """An engine that teaches in place of the whole base; of the same tokens."""
-    prune: PruneSettings
-    trained: Literal["layers", "all"] = "layers"
-    """`layers`: those that are kept, and the last norm; the embedding stays the base's, and the difference small."""
+    """Whose layers a student or exits begin with, who teaches where `teacher` is absent, whom a head drafts for."""
     domains: tuple[DomainSettings, ...] = Field(min_length=1)
-    texts: TextSettings = TextSettings()
-    micro_batch_tokens: int = Field(2048, ge=64)
-    """Computed at once, which bounds memory; what texts begin with alike counts once."""
-    checkpoint_every_steps: int = Field(20, ge=1)
-    kd: PhaseSettings = PhaseSettings()
-    """On answers of references and teacher."""
-    gkd: PhaseSettings = PhaseSettings(student_share=1.0, divergence="jsd")
-    """On policy."""
-    evaluation: EvaluationSettings = EvaluationSettings()
-    """Of held-out items; `every_steps` counts those of both phases."""
 
     @model_validator(mode="after")
     def _domains_stand_once(self) -> Self:
@@ -152,6 +136,23 @@ class StudentRecipe(SettingsNode):
         if again := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"domain {again!r} stands twice; give it one entry and its levels there")
         return self
+
+
+class TaughtRecipe(BasedRecipe):
+    """Of whatever learns what a whole model says."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products, the teacher's too; weights that move stay in single precision (`train.model.precision`)."""
+    teacher: EngineSettings | None = None
+    """An engine that teaches in place of the whole base; of the same tokens."""
+    texts: TextSettings = TextSettings()
+    micro_batch_tokens: int = Field(2048, ge=64)
+    """Computed at once, which bounds memory; what texts begin with alike counts once."""
+    checkpoint_every_steps: int = Field(20, ge=1)
+    kd: PhaseSettings = PhaseSettings()
+    """On answers of references and teacher."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """Of held-out items; `every_steps` counts those of all phases."""
 
     @model_validator(mode="after")
     def _texts_fit(self) -> Self:
@@ -167,6 +168,16 @@ class StudentRecipe(SettingsNode):
             raise ValueError("sampling in eight bits is made for float32; set evaluation.sampler to 'float'")
         return self
 
+
+class StudentRecipe(TaughtRecipe):
+    """The whole tree."""
+
+    prune: PruneSettings
+    trained: Literal["layers", "all"] = "layers"
+    """`layers`: those that are kept, and the last norm; the embedding stays the base's, and the difference small."""
+    gkd: PhaseSettings = PhaseSettings(student_share=1.0, divergence="jsd")
+    """On policy."""
+
     @model_validator(mode="after")
     def _engines_tell_no_states(self) -> Self:
         if self.teacher is not None and (self.kd.hidden_weight or self.gkd.hidden_weight):
@@ -176,14 +187,21 @@ class StudentRecipe(SettingsNode):
         return self
 
 
+Taught = TypeVar("Taught", bound=TaughtRecipe)
+
+
 def load_recipe(name_or_path: str, overrides: Mapping[str, object] | None = None) -> StudentRecipe:
     """A shipped recipe by its name, or a file that ends in `.toml`, with members changed by dotted path.
 
     Raises:
         RecipeError: there is none, or it says what cannot be.
     """
-    said = overrides or {}
-    recipe = load_tree(StudentRecipe, RECIPES, name_or_path, said)
+    return load_taught(StudentRecipe, name_or_path, overrides or {})
+
+
+def load_taught(kind: type[Taught], name_or_path: str, said: Mapping[str, object]) -> Taught:
+    """The same of any kind."""
+    recipe = load_tree(kind, RECIPES, name_or_path, said)
     served = recipe.texts.served
     if served is None or SERVED in said:
         return recipe

@@ -54,6 +54,11 @@ def last_retention(lines: Sequence[Mapping[str, Any]], teacher: str) -> list[Ret
     return retention(_evaluation(ours[-1]), _evaluation(theirs[-1])) if ours and theirs else []
 
 
+def retention_at(when: str, lines: Sequence[Mapping[str, Any]], teacher: str) -> list[Retention]:
+    """Of a run's metrics: the last evaluation of this moment against the teacher's; empty where either is missing."""
+    return last_retention([line for line in lines if line.get("when") in {when, teacher}], teacher)
+
+
 def _evaluation(plain: Mapping[str, Any]) -> Evaluation:
     """From `Evaluation.plain`, greedy scores alone."""
     return Evaluation(

@@ -107,6 +107,17 @@ def expected_bytes(moving: Iterable[torch.Tensor], *, quantization: str = "Q4_0"
     return round(sum(weight.numel() * (each if weight.dim() > 1 else 4) for weight in moving))
 
 
+def fitting_rank(moving: Iterable[torch.Tensor]) -> int:
+    """The largest rank at which these weights' difference takes no more than `MAX_BYTES`; headers apart, 1 % is left.
+
+    Matrices are products in half precision, all else is whole in single precision.
+    """
+    weights = list(moving)
+    whole = sum(4 * weight.numel() for weight in weights if weight.dim() == 1)
+    each = sum(2 * sum(weight.shape) for weight in weights if weight.dim() > 1)
+    return int((0.99 * MAX_BYTES - whole) // each)
+
+
 def too_large(num_bytes: int) -> str:
     """What is wrong with a difference of more than `MAX_BYTES`, and what helps."""
     return (

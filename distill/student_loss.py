@@ -125,7 +125,7 @@ class StudentLoss:
         hidden, ours = states_behind(self._student, line, self._matched.student)
         output = held_in(self._student.precision, weight)
         apart = diverge(hidden, output, scores, self._measure).index_select(0, line.rows)
-        is_of = _by_origin(groups, apart.device)
+        is_of = by_origin(groups, apart.device)
         for origin, here in is_of.items():
             seen.add(origin, apart[here].sum())
         loss = apart.sum() / counts.num_tokens
@@ -140,8 +140,8 @@ class StudentLoss:
         return loss
 
 
-def _by_origin(groups: Sequence[Group], device: torch.device) -> dict[Origin, Tensor]:
-    """(tokens,), bool, for each origin."""
+def by_origin(groups: Sequence[Group], device: torch.device) -> dict[Origin, Tensor]:
+    """Which of the groups' tokens are in answers of each origin: (tokens,), bool."""
     of_tokens = [group.domain for group in groups for credit in group.credits for _ in credit.token_ids]
     return {origin: torch.tensor([each == origin for each in of_tokens], device=device) for origin in Origin}
 

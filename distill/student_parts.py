@@ -1,4 +1,4 @@
-"""What a student's run is made of, put together from its recipe and this machine, and taken apart again."""
+"""What a run of something taught is made of, put together from its recipe and this machine, and taken apart again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from distill.engine_teacher import EngineTeacher
 from distill.opened_base import OpenedBase, open_base
 from distill.pruning.pruned import with_layers
-from distill.recipe import EngineSettings, StudentRecipe
+from distill.recipe import EngineSettings, TaughtRecipe
 from distill.student_loss import Matched
 from distill.teacher import PROBE, Teacher
 from distill.trainer import StudentParts, held_out_items
@@ -33,7 +33,7 @@ from train.verifiers.pool import Pool
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """A base, and all that makes a student of it."""
+    """A base, and all that makes a student or exits of it."""
 
     base: OpenedBase
     teacher: Teacher
@@ -56,11 +56,11 @@ class Workshop:
 
 
 @contextmanager
-def assembled(recipe: StudentRecipe, home: Path, report: Report) -> Iterator[Workshop]:
+def assembled(recipe: TaughtRecipe, home: Path, report: Report) -> Iterator[Workshop]:
     """The parts of a run; verifiers run until it is left.
 
     Args:
-        recipe: of the student.
+        recipe: of the run.
         home: where the registry is.
         report: hears what is brought in.
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from distill.lessons import Lessons, Speakers
-from distill.recipe import PhaseSettings, StudentRecipe
+from distill.recipe import PhaseSettings, StudentRecipe, TaughtRecipe
 from distill.student_learner import StudentLearner
 from distill.student_loss import Matched, StudentLoss
 from distill.teacher import Teacher
@@ -255,7 +255,7 @@ class StudentTrainer:
         load_moving(found.tensors, self.learner.weights, self.learner.optimizer)
 
 
-def held_out_items(recipe: StudentRecipe, domains: Mapping[str, Domain]) -> dict[str, list[Item]]:
+def held_out_items(recipe: TaughtRecipe, domains: Mapping[str, Domain]) -> dict[str, list[Item]]:
     """What evaluations ask, by domain."""
     num = recipe.evaluation.num_items
     return {entry.name: held_out(domains[entry.name], entry.levels, num) for entry in recipe.domains}

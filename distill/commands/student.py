@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The sub-verb's parser."""
-    recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
+    recipes = ", ".join(sorted(path.stem for path in RECIPES.glob("student*.toml")))
     made = new_parser("student", ABOUT, EXAMPLES.format(recipes=recipes))
     add_recipe_options(made, out="RUN", estimated="time, tokens and memory")
     made.add_argument(

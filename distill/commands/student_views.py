@@ -70,7 +70,7 @@ def retention_tables(rows: Sequence[Retention], out: Path, *, is_whole: bool) ->
         out: the run's directory, for what is too long for a screen.
         is_whole: shows every domain, however many.
     """
-    table = _retention_table(rows)
+    table = retention_table(rows)
     if is_whole or len(rows) - 1 <= MAX_DOMAINS:
         yield table
         return
@@ -92,16 +92,18 @@ def write_tables(path: Path, tables: Iterator[Table] | Sequence[Table]) -> None:
             console.print(table)
 
 
-def _retention_table(rows: Sequence[Retention]) -> Table:
+def retention_table(rows: Sequence[Retention]) -> Table:
+    """A line a domain."""
     table = Table(title="what the student kept of its teacher, greedy", title_justify="left")
     for name in ("domain", "items", "teacher", "student", "kept"):
         table.add_column(name, justify="left" if name == "domain" else "right")
     for row in rows:
-        table.add_row(row.domain, str(row.num_items), *_cells(row))
+        table.add_row(row.domain, str(row.num_items), *cells(row))
     return table
 
 
-def _cells(row: Retention) -> tuple[str, ...]:
+def cells(row: Retention) -> tuple[str, ...]:
+    """The teacher's score, the student's, and the share that is kept."""
     scores = [f"{each.mean:.3f} [{each.low:.2f}, {each.high:.2f}]" for each in (row.teacher, row.student)]
     return (*(each.replace("[", "\\[") for each in scores), "" if row.share is None else f"{row.share:.0%}")
 

@@ -1,16 +1,17 @@
-"""The directory of a head's training: what it was begun with, and what its target said.
+"""What a head's training is begun with, and what its directory has beside `train.run_directory`'s.
 
-recipe.json     texts.json     readings/     checkpoints/     metrics.jsonl     speculator/ at the end, for vLLM
+texts.json     readings/ until the end     speculator/ at the end, for vLLM     acceptance.json, for `cost-model`
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distill.calibration import CalibrationText, answered, domain_prompts, general_prompts
+from distill.calibration import CalibrationText, Prompt, answered, drawn, general_prompts, held_out_prompts_of
 from distill.drafts.recipe import HeadRecipe
 from train.codec import Codec
 from train.domains import catalog
@@ -18,12 +19,10 @@ from train.model.llama import Llama
 from train.rollouts.rollout import Sampler
 from train.run_directory import RunError
 
-RECIPE_NAME: Final = "recipe.json"
 TEXTS_NAME: Final = "texts.json"
-METRICS_NAME: Final = "metrics.jsonl"
-CHECKPOINTS_NAME: Final = "checkpoints"
 READINGS_NAME: Final = "readings"
 SPECULATOR_NAME: Final = "speculator"
+ACCEPTANCE_NAME: Final = "acceptance.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +36,23 @@ class Target:
     """As vLLM is to load it."""
 
 
-def begin(recipe: HeadRecipe, out: Path, *, is_resumed: bool) -> None:
-    """Lay down the recipe, or see that it is the one of before.
-
-    Raises:
-        RunError: there is a run already, none to resume, or one of another recipe.
-    """
-    kept = out / RECIPE_NAME
-    if kept.exists() != is_resumed:
-        raise RunError(
-            f"{out} holds no run to resume; leave --resume out to begin one"
-            if is_resumed
-            else f"{out} holds a run already; go on with it by --resume, or name another directory"
-        )
-    if is_resumed and HeadRecipe.model_validate_json(kept.read_text(encoding="utf-8")) != recipe:
-        raise RunError(f"{out} was begun with another recipe, which {kept} has; resume with that one")
-    out.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(recipe.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
-
-
-def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[CalibrationText]:
-    """The target's answers, asked for once.
+def texts_of(
+    recipe: HeadRecipe, target: Target, out: Path, is_stopping: Callable[[], bool] = lambda: False
+) -> list[CalibrationText] | None:
+    """The target's answers, asked for once; None where that was stopped, which keeps nothing.
 
     Raises:
         RunError: none has anything to draft.
         UnknownDomainError: the recipe names a domain that is not there.
     """
-    kept, asked = out / TEXTS_NAME, recipe.texts
+    kept = out / TEXTS_NAME
     if not kept.exists():
-        domains = [catalog.get(name) for name in asked.domains]
-        prompts = domain_prompts(domains, asked.items_per_domain, seed=recipe.seed)
-        found = answered(
-            prompts + general_prompts(asked.num_general, seed=recipe.seed),
-            target.sampler,
-            target.codec,
-            temperature=asked.temperature,
-            max_tokens=lambda _: asked.max_answer_tokens,
-            seed=recipe.seed,
-        )
-        plain = [[text.domain, text.prompt, text.answer] for text in found if text.drafted]
+        plain = []
+        for text in answers(prompts_of(recipe), recipe, target):
+            if is_stopping():
+                return None
+            if text.drafted:
+                plain.append([text.domain, text.prompt, text.answer])
         part = out / f".{TEXTS_NAME}"
         part.write_text(json.dumps(plain), encoding="utf-8")
         part.replace(kept)
@@ -85,8 +62,53 @@ def texts_of(recipe: HeadRecipe, target: Target, out: Path) -> list[CalibrationT
     return [CalibrationText(domain, tuple(prompt), tuple(answer)) for domain, prompt, answer in read]
 
 
-def keep_lines(path: Path, num: int) -> None:
-    """Drop what no checkpoint has seen: it is done again."""
-    if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:num]
-        path.write_text("".join(lines), encoding="utf-8")
+def prompts_of(recipe: HeadRecipe) -> list[Prompt]:
+    """What the target is asked: items that no evaluation asks, over each domain's levels in turn, and general ones."""
+    without = {prompt.text for prompt in held_out(recipe)}
+    items = [
+        prompt
+        for entry in recipe.domains
+        for index in range(recipe.texts.items_per_domain)
+        if (
+            prompt := drawn(
+                catalog.get(entry.name),
+                index,
+                entry.levels[index % len(entry.levels)],
+                seed=recipe.seed,
+                without=without,
+            )
+        )
+    ]
+    return items + general_prompts(recipe.texts.num_general, seed=recipe.seed)
+
+
+def held_out(recipe: HeadRecipe) -> list[Prompt]:
+    """What the head is measured on."""
+    return held_out_prompts_of(
+        [(catalog.get(entry.name), entry.levels) for entry in recipe.domains], recipe.evaluation.num_items
+    )
+
+
+def answers(
+    prompts: list[Prompt], recipe: HeadRecipe, target: Target, *, temperature: float | None = None
+) -> Iterator[CalibrationText]:
+    """What the target says; at the temperature of the texts where no other is named."""
+    texts = recipe.texts
+    return answered(
+        prompts,
+        target.sampler,
+        target.codec,
+        temperature=texts.temperature if temperature is None else temperature,
+        max_tokens=lambda _: texts.max_answer_tokens,
+        seed=recipe.seed,
+    )
+
+
+def verifier_name(recipe: HeadRecipe, opened: str) -> str:
+    """How an exported head names its target: as the recipe says, or as what was opened, without a path of this machine.
+
+    Args:
+        recipe: of the head.
+        opened: a version of the registry, a name of the hub, or a path.
+    """
+    return recipe.verifier or (Path(opened).name if Path(opened).is_absolute() else opened)

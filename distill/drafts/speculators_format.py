@@ -28,7 +28,9 @@ FORMAT_VERSION: Final = "0.2.0"
 """Of the `speculators` library whose layout this is."""
 
 
-def save_head(head: DraftHead, directory: Path, *, verifier: str, num_drafts: int) -> None:
+def save_head(
+    head: DraftHead, directory: Path, *, verifier: str, num_drafts: int, dtype: torch.dtype = torch.float32
+) -> None:
     """Write the head into `directory`, made where it is missing.
 
     Args:
@@ -36,15 +38,19 @@ def save_head(head: DraftHead, directory: Path, *, verifier: str, num_drafts: in
         directory: where.
         verifier: the target, as vLLM is to load it: a directory or a hub's id.
         num_drafts: a round's, where whoever serves says nothing else.
+        dtype: that weights are rounded to.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().contiguous() for name, tensor in head.state_dict().items()}
+    weights = {
+        name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).detach().contiguous()
+        for name, tensor in head.state_dict().items()
+    }
     save_file(weights, directory / WEIGHTS, metadata={"format": "pt"})
-    config = head_config(head, verifier=verifier, num_drafts=num_drafts)
+    config = head_config(head, verifier=verifier, num_drafts=num_drafts, dtype=dtype)
     (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def head_config(head: DraftHead, *, verifier: str, num_drafts: int) -> dict[str, Any]:
+def head_config(head: DraftHead, *, verifier: str, num_drafts: int, dtype: torch.dtype) -> dict[str, Any]:
     """`config.json`."""
     return {
         "architectures": ["Eagle3Speculator"],
@@ -63,7 +69,7 @@ def head_config(head: DraftHead, *, verifier: str, num_drafts: int) -> dict[str,
         "norm_before_residual": False,
         "norm_before_fc": False,
         "tie_word_embeddings": False,
-        "torch_dtype": str(head.fc.weight.dtype)[6:],
+        "torch_dtype": str(dtype).removeprefix("torch."),
     }
 
 

@@ -11,7 +11,7 @@ import torch
 
 from distill import student_delta
 from distill.pruning.pruned import with_layers
-from distill.student_delta import MAX_BYTES, expected_bytes, write
+from distill.student_delta import MAX_BYTES, expected_bytes, fitting_rank, write
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 from train.checkpoints.gguf_file import GgufFile
@@ -73,3 +73,16 @@ def test_what_is_written_is_what_was_foretold(
             num_bytes = write(tmp_path, student, file, (0, 2, 4), quantization=quantization)
         assert expected <= num_bytes < expected + 8_000
         assert caplog.text.count("keep fewer layers") == num_warned
+
+
+def test_twenty_layers_of_smollm2_fit_at_their_rank() -> None:
+    """At the rank that is foretold products fill the bound all but 1 %; at one more they are beyond that."""
+    with torch.device("meta"):
+        student = Llama(replace(SMOLLM2, num_layers=20))
+    train_top_layers(student, 20)
+    weights = list(moving(student).values())
+    rank = fitting_rank(weights)
+    each = sum(2 * sum(weight.shape) for weight in weights if weight.dim() > 1)
+    whole = sum(4 * weight.numel() for weight in weights if weight.dim() == 1)
+    assert rank * each + whole <= 0.99 * MAX_BYTES < (rank + 1) * each + whole
+    assert each == 20 * 2 * (2 * (576 + 576) + 2 * (576 + 192) + 3 * (576 + 1536))

@@ -30,9 +30,11 @@ def tiny(tmp_path: Path) -> Path:
 
 def _recipe(tiny: Path, place: Path) -> Path:
     place.write_text(
-        f'source = "{tiny}"\ndraft_vocab_size = 40\nnum_depths = 2\nnum_drafts = 2\nnum_steps = 2\n'
-        "num_threads = 1\ncheckpoint_steps = 1\n"
-        '[texts]\ndomains = ["chain_sum"]\nitems_per_domain = 3\nnum_general = 2\nmax_answer_tokens = 6\n'
+        'name = "mine"\nabout = "for tests"\n'
+        "draft_vocab_size = 40\nnum_depths = 2\nnum_drafts = 2\nnum_steps = 2\n"
+        "num_threads = 1\ncheckpoint_every_steps = 1\n"
+        f'base = {{type = "artifact", source = "{tiny}"}}\ndomains = [{{name = "chain_sum"}}]\n'
+        "[texts]\nitems_per_domain = 3\nnum_general = 2\nmax_answer_tokens = 6\n"
     )
     return place
 
@@ -44,7 +46,8 @@ def test_from_head_to_verdict(tiny: Path, tmp_path: Path, capsys: pytest.Capture
     assert distill.main(train) == 0
     assert distill.main([*train, "--resume"]) == 0
     speculator = str(tmp_path / "head" / SPECULATOR_NAME)
-    capsys.readouterr()
+    assert "tokens a round" in capsys.readouterr().err
+    assert str(tmp_path) not in (tmp_path / "head" / SPECULATOR_NAME / "config.json").read_text()
     options = ["--domains", "chain_sum,gcd", "--items", "2", "--drafts", "2", "--max-answer-tokens", "6"]
     options += ["--threads", "1", "--home", str(tmp_path / "home")]
     for draft in (speculator, "ngram", str(tiny)):
@@ -60,6 +63,19 @@ def test_from_head_to_verdict(tiny: Path, tmp_path: Path, capsys: pytest.Capture
         assert set(verdict["times"]["target_s"]) == {"1", "2", "3"}
     # the last was the target as its own draft
     assert told["acceptance"][0]["places"][1]["conditional"] == pytest.approx(1)
+
+
+def test_what_a_head_would_take(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A dry run tells time and bytes, and writes nothing; the recipe is printed as it is resolved."""
+    home = ["--home", str(tmp_path / "home")]
+    assert distill.main(["draft", "train", "head_smoke", "--dry-run", *home]) == 0
+    said = capsys.readouterr().out
+    assert all(each in said for each in ("exported, bfloat16", "6 of", "states on disk", "altogether"))
+    assert not list(tmp_path.glob("**/recipe.json"))
+    assert distill.main(["draft", "train", "head_smoke", "--print-config", "--set", "num_steps=9"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_steps"] == 9
+    assert distill.main(["draft", "train", "head_smoke"]) == 2
+    assert "--out RUN" in capsys.readouterr().err
 
 
 def _judged(

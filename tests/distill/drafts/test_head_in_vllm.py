@@ -23,6 +23,7 @@ from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 from train.codec import ChatCodec
 from train.model.weights import load_llama
+from train.recipe import BaseSettings, DomainSettings
 from train.rollouts.in_process import InProcessSampler
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
@@ -106,15 +107,16 @@ def test_vllm_takes_what_we_foresee(tmp_path: Path) -> None:
     )
     write_checkpoint(tmp_path / "target", shape)
     model = load_llama(tmp_path / "target")
-    asked = TextSettings(
-        domains=("chain_sum",), items_per_domain=6, num_general=0, max_answer_tokens=NUM_TOKENS, temperature=0
-    )
+    asked = TextSettings(items_per_domain=6, num_general=0, max_answer_tokens=NUM_TOKENS, temperature=0)
     recipe = HeadRecipe(
-        texts=asked, draft_vocab_size=60, num_depths=NUM_DRAFTS, num_drafts=NUM_DRAFTS, num_steps=150,
-        texts_per_step=6, learning_rate=3e-3, checkpoint_steps=150,
+        name="tiny", about="for tests", base=BaseSettings(type="artifact", source="tiny"),
+        domains=(DomainSettings(name="chain_sum"),), texts=asked, draft_vocab_size=60,
+        num_depths=NUM_DRAFTS, num_drafts=NUM_DRAFTS, num_steps=150, texts_per_step=6,
+        learning_rate=3e-3, checkpoint_every_steps=150,
     )  # fmt: skip
     target = Target(model, ChatCodec(tmp_path / "target"), InProcessSampler(model), str(tmp_path / "target"))
     head = train_head(recipe, target, tmp_path / "run")
+    assert head is not None
     kept = json.loads((tmp_path / "run" / TEXTS_NAME).read_text())
     prompts = [tuple(prompt) for _, prompt, _ in kept]
     told = _ask(tmp_path / "run" / SPECULATOR_NAME, prompts)

@@ -1,4 +1,4 @@
-"""`tierwise distill prune` and `early-exit` on a tiny checkpoint: they write what they say."""
+"""`tierwise distill prune` on a tiny checkpoint: it writes what it says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from distill.commands import early_exit, prune
+from distill.commands import prune
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 from train.model.weights import load_llama
@@ -52,33 +52,10 @@ def test_prune(tiny: Path, tmp_path: Path) -> None:
     assert (out / "tokenizer.json").exists()
 
 
-def test_early_exit(tiny: Path, tmp_path: Path) -> None:
-    """A checkpoint for every exit, and the losses go down."""
-    out = tmp_path / "out"
-    argv = [
-        str(tiny),
-        "--exits",
-        "1,3",
-        "--steps",
-        "12",
-        "--learning-rate",
-        "0.01",
-        "--out",
-        str(out),
-        *TEXTS,
-    ]
-    assert early_exit.main(argv) == 0
-    layers = {name: load_llama(out / name).shape.num_layers for name in ("exit-1", "exit-3", "whole")}
-    assert layers == {"exit-1": 1, "exit-3": 3, "whole": 4}
-    losses = json.loads((out / early_exit.REPORT_NAME).read_text())["losses"]
-    assert all(losses[-1][depth] < losses[0][depth] for depth in ("1", "3", "4"))
-
-
 def test_wrong_use(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Too many layers, an exit that is not there, something in the way: each is said, with status 1."""
+    """Too many layers, something in the way: each is said, with status 1."""
     out = ["--out", str(tmp_path / "out"), *TEXTS]
     assert prune.main([str(tiny), "--keep", "4", *out]) == 1
-    assert early_exit.main([str(tiny), "--exits", "9", *out]) == 1
     assert prune.main([str(tiny), "--keep", "2", "--out", str(tiny)]) == 1
     said = capsys.readouterr().err
-    assert all(each in said for each in ("keep fewer", "no exit behind layer 9", "holds something already"))
+    assert all(each in said for each in ("keep fewer", "holds something already"))
