@@ -1,4 +1,4 @@
-"""How much a model says still what the whole model says, when some of its layers are left out.
+"""How much a model says still what the whole model says, when some of its layers or channels are left out.
 
 Sequences are laid as a tree (`train.model.tree`), so that what prompts have in common is computed once. At each token
 of the answers the distribution p of the whole model is compared with q of what is left of it:
@@ -57,6 +57,7 @@ class Fidelity:
         if not texts or not all(text.prompt and text.answer for text in texts):
             raise ValueError("texts to measure on need a prompt and an answer each, and there must be one")
         self.model = model
+        self.texts = texts
         weight = model.lm_head.weight
         tree = grow([text.token_ids[:-1] for text in texts])
         places = sorted(
@@ -69,11 +70,12 @@ class Fidelity:
         self._positions = torch.tensor(tree.positions, device=weight.device)
         self._attend = TreeAttention(tree, weight.dtype, weight.device)
         self._wanted = torch.tensor(places, device=weight.device)
-        self._embedded = model.model.embed_tokens(torch.tensor(tree.token_ids, device=weight.device))
+        self._token_ids = torch.tensor(tree.token_ids, device=weight.device)
+        self._embedded = model.model.embed_tokens(self._token_ids)
         self._held: dict[Layers, Tensor] = {}
         self._whole = self._hidden(tuple(range(model.shape.num_layers)))
         is_kept = len(places) * len(weight) * weight.element_size() <= MAX_KEPT_BYTES
-        self._told = [self._logprobs(part) for part in self._whole.split(ROWS)] if is_kept else None
+        self._told = [_logprobs(model, part) for part in self._whole.split(ROWS)] if is_kept else None
 
     @property
     def num_tokens(self) -> int:
@@ -98,11 +100,25 @@ class Fidelity:
     @torch.no_grad()
     def score(self, kept: Layers) -> Scores:
         """What the model says with these layers alone, norm and output matrix being its own."""
+        return self._compared(self._hidden(kept), self.model)
+
+    @torch.no_grad()
+    def score_of(self, left: Llama) -> Scores:
+        """What a model says that was made of the whole one, of the same vocabulary."""
+        states = left.model.embed_tokens(self._token_ids)
+        layers = range(left.shape.num_layers)
+        states = left.through(states, self._positions, self._attend, layers, self._wanted)
+        return self._compared(left.model.norm(states), left)
+
+    def _compared(self, hidden: Tensor, left_model: Llama) -> Scores:
+        """Of normed states at the tokens measured at, (tokens, E), through this model's output matrix."""
         sums = torch.zeros(3, dtype=torch.float64)
-        for index, part in enumerate(self._hidden(kept).split(ROWS)):
-            left = self._logprobs(part)
+        for index, part in enumerate(hidden.split(ROWS)):
+            left = _logprobs(left_model, part)
             start = index * ROWS
-            whole = self._told[index] if self._told else self._logprobs(self._whole[start : start + ROWS])
+            whole = (
+                self._told[index] if self._told else _logprobs(self.model, self._whole[start : start + ROWS])
+            )
             likely = whole.exp()
             sums += torch.stack(
                 (
@@ -132,5 +148,6 @@ class Fidelity:
     def _through(self, layer: int, states: Tensor, wanted: Tensor | None = None) -> Tensor:
         return self.model.through(states, self._positions, self._attend, range(layer, layer + 1), wanted)
 
-    def _logprobs(self, hidden: Tensor) -> Tensor:
-        return self.model.logits(hidden).float().log_softmax(-1)
+
+def _logprobs(model: Llama, hidden: Tensor) -> Tensor:
+    return model.logits(hidden).float().log_softmax(-1)

@@ -1,18 +1,21 @@
-"""The model that is left: some layers of another, renumbered, as a Llama of its own and as a checkpoint."""
+"""The model that is left: some layers or channels of another, as a Llama of its own and as a checkpoint."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from distill.pruning.width import Channels
 from train.checkpoints.directory import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from train.checkpoints.to_gguf import convert_to_gguf
 from train.model.llama import Llama
+from train.model.shape import LlamaShape
 from train.model.weights import save_llama, state_of
 
 GGUF_NAME = "model.gguf"
@@ -31,22 +34,56 @@ def with_layers(model: Llama, kept: Sequence[int]) -> Llama:
     """
     if not kept or not all(0 <= layer < model.shape.num_layers for layer in kept):
         raise ValueError(f"cannot keep layers {list(kept)} of {model.shape.num_layers}; name some of them")
-    shape = replace(model.shape, num_layers=len(kept))
-    with torch.device("meta"):
-        pruned = Llama(shape)
     state = state_of(model)
-    weights = {}
-    for name in state_of(pruned):
+
+    def theirs(name: str) -> Tensor:
         found = _IN_LAYER.fullmatch(name)
-        theirs = name if found is None else f"model.layers.{kept[int(found[1])]}.{found[2]}"
-        weights[name] = state[theirs].clone()
+        return state[name if found is None else f"model.layers.{kept[int(found[1])]}.{found[2]}"]
+
+    return _copied(model, replace(model.shape, num_layers=len(kept)), theirs)
+
+
+def with_channels(model: Llama, kept: Channels) -> Llama:
+    """A copy whose feed-forward layers have these channels alone.
+
+    Args:
+        model: adapters merged.
+        kept: of each layer, in this order; as many of each, since a Llama has one number for all.
+
+    Raises:
+        ValueError: they are not as many, or the model has no such channels.
+    """
+    num_kept = {len(each) for each in kept}
+    num_channels = model.shape.intermediate_size
+    is_there = all(0 <= channel < num_channels for each in kept for channel in each)
+    if len(kept) != model.shape.num_layers or len(num_kept) != 1 or 0 in num_kept or not is_there:
+        raise ValueError(
+            f"name as many of {num_channels} channels for each of {model.shape.num_layers} layers"
+        )
+    state = state_of(model)
+
+    def ours(name: str) -> Tensor:
+        found = _IN_LAYER.fullmatch(name)
+        if found is None or not found[2].startswith("mlp."):
+            return state[name]
+        channels = torch.tensor(kept[int(found[1])], device=state[name].device)
+        return state[name].index_select(1 if "down_proj" in name else 0, channels)
+
+    return _copied(model, replace(model.shape, intermediate_size=num_kept.pop()), ours)
+
+
+def _copied(model: Llama, shape: LlamaShape, weight_of: Callable[[str], Tensor]) -> Llama:
+    """A model of this shape; `weight_of` has its weights by name."""
+    with torch.device("meta"):
+        made = Llama(shape)
+    weights = {name: weight_of(name).clone() for name in state_of(made)}
     if shape.is_tied:
         weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
-    pruned.load_state_dict(weights, assign=True)
+    made.load_state_dict(weights, assign=True)
     if shape.is_tied:
-        pruned.lm_head.weight = pruned.model.embed_tokens.weight
-    pruned.precision = model.precision
-    return pruned.train(model.training)
+        made.lm_head.weight = made.model.embed_tokens.weight
+    made.precision = model.precision
+    return made.train(model.training)
 
 
 def write_checkpoint(model: Llama, start: Path, out: Path, *, has_gguf: bool = False) -> None:

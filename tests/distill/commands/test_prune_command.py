@@ -52,10 +52,40 @@ def test_prune(tiny: Path, tmp_path: Path) -> None:
     assert (out / "tokenizer.json").exists()
 
 
+def test_prune_channels(tiny: Path, tmp_path: Path) -> None:
+    """Fewer channels in every layer that is left, those of the report; other choices and widths between are told."""
+    out = tmp_path / "out"
+    assert prune.main([str(tiny), "--keep", "3", "--width", "32", "--gguf", "--out", str(out), *TEXTS]) == 0
+    told = json.loads((out / prune.REPORT_NAME).read_text())
+    whole, pruned = load_llama(tiny), load_llama(out)
+    assert (pruned.shape.num_layers, pruned.shape.intermediate_size) == (3, 32)
+    for ours, theirs in enumerate(told["kept_layers"]):
+        kept = told["kept_channels"][ours]
+        narrow, wide = (model.model.layers[layer].mlp for model, layer in ((pruned, ours), (whole, theirs)))
+        assert torch.equal(narrow.up_proj.weight, wide.up_proj.weight[kept])
+        assert torch.equal(narrow.down_proj.weight, wide.down_proj.weight[:, kept])
+    assert [*told["widths"]] == ["32"]
+    assert set(told["other_channels"]) == {"first", "by chance"}
+    assert (out / "model.gguf").exists()
+
+
 def test_wrong_use(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Too many layers, something in the way: each is said, with status 1."""
+    """Too many layers or channels, a width no GGUF has, nothing to leave out, something in the way: each is said."""
     out = ["--out", str(tmp_path / "out"), *TEXTS]
     assert prune.main([str(tiny), "--keep", "4", *out]) == 1
+    assert prune.main([str(tiny), "--width", "40", *out]) == 1
+    assert prune.main([str(tiny), "--width", "30", "--gguf", *out]) == 1
     assert prune.main([str(tiny), "--keep", "2", "--out", str(tiny)]) == 1
+    with pytest.raises(SystemExit):
+        prune.main([str(tiny), *out])
     said = capsys.readouterr().err
-    assert all(each in said for each in ("keep fewer", "holds something already"))
+    assert all(
+        each in said
+        for each in (
+            "keep fewer",
+            "channels; keep fewer",
+            "blocks of 32",
+            "say how many",
+            "holds something already",
+        )
+    )
