@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -134,6 +135,7 @@ class Supervisor:
             capabilities = await self._until_ready(session, endpoint, launch, process)
             is_up = True
             self._has_been_ready = True
+            endpoint = replace(endpoint, keeps_connections=capabilities.keeps_connections)
             self._on_ready(endpoint, capabilities)
             await process.wait()
         except _NotReady as error:

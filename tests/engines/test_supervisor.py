@@ -67,7 +67,13 @@ class ScriptedEngine:
     async def capabilities(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> EngineCapabilities:
         if self.is_broken:
             raise EngineError("it speaks another protocol")
-        return EngineCapabilities(model_id="m", context_tokens=1, num_slots=1, endpoints=frozenset({"chat"}))
+        return EngineCapabilities(
+            model_id="m",
+            context_tokens=1,
+            num_slots=1,
+            endpoints=frozenset({"chat"}),
+            keeps_connections=False,
+        )
 
     @property
     def pid(self) -> int:
@@ -90,12 +96,16 @@ class Watched:
             model=None,
             log=EngineLog(log),
             environ=extra.pop("environ", os.environ),
-            on_ready=lambda endpoint, capabilities: self.events.append(("ready", endpoint.url)),
+            on_ready=self._ready,
             on_down=lambda url, reason: self.events.append((url, reason)),
             on_loading=self.loading.append,
             sleep=self._sleep,
             clock=lambda: time.monotonic() + self.clock_offset_s,
         )
+
+    def _ready(self, endpoint: Endpoint, capabilities: EngineCapabilities) -> None:
+        self.events.append(("ready", endpoint.url))
+        assert endpoint.keeps_connections == capabilities.keeps_connections
 
     async def _sleep(self, seconds: float) -> None:
         """Backoffs are noted and not slept."""

@@ -151,7 +151,7 @@ class EngineSampler:
 class _Permits:
     answers: asyncio.Semaphore
     distributions: asyncio.Lock
-    """Megabytes each: llama.cpp drops connections where dozens are asked for at once."""
+    """Megabytes each, which one event loop parses."""
 
 
 def parameters(sampling: Sampling, seed: int) -> dict[str, Any]:
