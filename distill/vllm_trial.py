@@ -13,6 +13,7 @@ from typing import Any, Final
 import aiohttp
 
 from serving.engines.base import Endpoint, EngineCapabilities, EngineError, Launch
+from serving.engines.machine import this_machine
 
 PROBE_TIMEOUT_S: Final = 10.0
 READY_TIMEOUT_S: Final = 900.0
@@ -28,14 +29,14 @@ class VllmTrial:
         python: of the environment that has vLLM.
         num_streams: at once.
         context_tokens: of one request.
-        dtype: as vLLM has it; CPUs without bfloat16 are fastest in float32.
+        dtype: as vLLM has it; where None, bfloat16 where this machine's cores have units for it, else float32.
         threads: of computation on CPUs.
     """
 
     python: Path
     num_streams: int = 16
     context_tokens: int = 512
-    dtype: str = "float32"
+    dtype: str | None = None
     threads: int | None = None
 
     def launch(self, *, tier: str, model: Path | None, port: int) -> Launch:
@@ -55,7 +56,7 @@ class VllmTrial:
             "--served-model-name": tier,
             "--host": "127.0.0.1",
             "--port": str(port),
-            "--dtype": self.dtype,
+            "--dtype": self.dtype or ("bfloat16" if this_machine().has_bfloat16 else "float32"),
             "--max-model-len": str(self.context_tokens),
             "--max-num-seqs": str(self.num_streams),
         }

@@ -1,4 +1,4 @@
-"""What this machine lends to engines: the cores and the memory that this process may use, cgroup limits included."""
+"""What this machine lends to engines: cores and memory that this process may use, within cgroups; bfloat16 units."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+_BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 writes its "no limit" as a number near 2**63
 
 
@@ -16,6 +17,8 @@ class Machine:
 
     num_cores: int
     memory_bytes: int
+    has_bfloat16: bool = False
+    """Whether the cores multiply bfloat16 by themselves; without that float32 is faster."""
 
 
 def this_machine(root: Path = Path("/")) -> Machine:
@@ -32,7 +35,9 @@ def this_machine(root: Path = Path("/")) -> Machine:
     memory = min(
         [_available_memory(root), *(left for group in groups if (left := _memory_left(group)) is not None)]
     )
-    return Machine(num_cores=max(1, int(cores)), memory_bytes=max(0, memory))
+    return Machine(
+        num_cores=max(1, int(cores)), memory_bytes=max(0, memory), has_bfloat16=_has_bfloat16(root)
+    )
 
 
 def _affinity() -> int:
@@ -47,6 +52,15 @@ def _available_memory(root: Path) -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _has_bfloat16(root: Path) -> bool:
+    """By what Linux says of the first core; False where it says nothing (macOS)."""
+    for line in _lines(root / "proc/cpuinfo"):
+        name, _, value = line.partition(":")
+        if name.strip() in {"flags", "Features"}:  # x86, ARM
+            return not _BFLOAT16_FLAGS.isdisjoint(value.split())
+    return False
 
 
 def _cgroups(root: Path) -> Iterator[Path]:

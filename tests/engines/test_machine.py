@@ -91,3 +91,18 @@ def test_this_very_machine() -> None:
     machine = this_machine()
     assert machine.num_cores >= 1
     assert machine.memory_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("said", "has_bfloat16"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16\n", True),
+        ("processor\t: 0\nflags\t\t: fpu avx2\n", False),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", True),
+        ("", False),
+    ],
+)
+def test_units_for_bfloat16(root: Path, said: str, has_bfloat16: bool) -> None:
+    """As Linux names them, on x86 and on ARM."""
+    write(root, "proc/cpuinfo", said)
+    assert this_machine(root).has_bfloat16 is has_bfloat16
