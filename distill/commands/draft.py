@@ -1,4 +1,4 @@
-"""`tierwise distill draft`: train a head that drafts for a target, or measure how often a draft is taken."""
+"""`tierwise distill draft`: train a head that drafts for a target, export it, or measure how often drafts are taken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from difflib import get_close_matches
 # action: (module with `main(argv) -> int`, one line for --help)
 ACTIONS: dict[str, tuple[str, str]] = {
     "train": ("distill.commands.draft_train", "train a head after EAGLE-3, and export it for vLLM"),
+    "export": ("distill.commands.draft_export", "write a trained head as GGUF, for llama.cpp"),
     "measure": ("distill.commands.draft_measure", "measure acceptance by domain and place of a round"),
 }
 

@@ -23,7 +23,7 @@ from serving.engines.llamacpp_draft import (
     DraftSettings,
     ModelDraft,
     binary_draft_arguments,
-    check_vocabulary,
+    check_draft,
     embedded_draft_arguments,
 )
 from serving.engines.llamacpp_plan import Plan, Wishes, make_plan, read_shape, with_draft
@@ -168,7 +168,7 @@ class LlamaCppEngine:
 
         Raises:
             EngineError: no model, or one that cannot be read or does not fit; a binary or template that is not there;
-                a draft of another vocabulary.
+                a draft of another vocabulary, or a head of another model.
         """
         if model is None:
             raise EngineError(f"tier {tier} has no model: name one with `tiers.{tier}.model`")
@@ -179,7 +179,7 @@ class LlamaCppEngine:
         if settings.binary is not None and not os.access(settings.binary, os.X_OK):
             raise EngineError(f"{settings.binary} is not executable: chmod +x it, or name a llama-server")
         if self._draft_model is not None:
-            check_vocabulary(model, self._draft_model)
+            check_draft(model, self._draft_model)
         plan = self.plan(model)
         make_argv = embedded_argv if settings.binary is None else binary_argv
         key = secrets.token_urlsafe(24)

@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chat-template", type=Path)
     parser.add_argument("--embeddings", action="store_true")
     parser.add_argument("--pooling", choices=("mean", "cls", "last"))
-    parser.add_argument("--draft", choices=("ngram", "model"))
+    parser.add_argument("--draft", choices=("ngram", "model", "head"))
     parser.add_argument("--draft-max-tokens", type=int)
     parser.add_argument("--draft-match-tokens", type=int)
     parser.add_argument("--draft-model", type=Path)
@@ -115,8 +115,12 @@ def _set_draft(xllamacpp: Any, speculative: Any, args: argparse.Namespace) -> No
         speculative.types = [types.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
         speculative.ngram_simple.size_n = args.draft_match_tokens
         speculative.ngram_simple.size_m = args.draft_max_tokens
-    elif args.draft == "model":
-        speculative.types = [types.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+    elif args.draft is not None:
+        simple, eagle3 = (
+            types.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE,
+            types.COMMON_SPECULATIVE_TYPE_DRAFT_EAGLE3,
+        )
+        speculative.types = [eagle3 if args.draft == "head" else simple]
         speculative.draft.mparams.path = str(args.draft_model)
         speculative.draft.n_max = args.draft_max_tokens
         speculative.draft.p_min = args.draft_min_probability

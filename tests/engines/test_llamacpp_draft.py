@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from gguf import GGUFWriter
 from pydantic import ValidationError
 
 from serving.bringup.draft_model import draft_model
@@ -17,7 +18,7 @@ from serving.engines import llamacpp_server
 from serving.engines.base import EngineError
 from serving.engines.gguf_header import vocabulary_sha256
 from serving.engines.llamacpp import LlamaCppEngine, LlamaCppSettings
-from serving.engines.llamacpp_draft import ModelDraft, NgramDraft, describe_draft
+from serving.engines.llamacpp_draft import HEAD_ARCHITECTURE, ModelDraft, NgramDraft, describe_draft
 from serving.engines.llamacpp_plan import read_shape, with_draft
 from serving.engines.machine import Machine
 from serving.registry.errors import RegistryError
@@ -69,6 +70,41 @@ def test_the_engine_inside_loads_a_draft(make_gguf: MakeGguf) -> None:
     assert [each.name for each in told.types] == ["COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE"]
     assert (told.draft.mparams.path, told.draft.n_max, told.draft.p_min) == (str(file), 5, 0.5)
     assert (told.draft.cpuparams.n_threads, told.draft.cpuparams_batch.n_threads) == (2, 3)
+
+
+def make_head(path: Path, *, width: int = 64, layers: tuple[int, ...] = (1, 2, 3)) -> Path:
+    """A head's metadata, without tensors."""
+    writer = GGUFWriter(path, HEAD_ARCHITECTURE)
+    for key, value in (("block_count", 1), ("embedding_length", width), ("target_hidden_size", width)):
+        writer.add_uint32(f"{HEAD_ARCHITECTURE}.{key}", value)
+    writer.add_array(f"{HEAD_ARCHITECTURE}.target_layers", list(layers))
+    writer.add_array("tokenizer.ggml.tokens", ("a", "bc", "déf"))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def test_a_head_is_known_by_its_file(make_gguf: MakeGguf, tmp_path: Path) -> None:
+    """Both ways of running llama.cpp are told that the draft reads the model's states."""
+    head, draft = make_head(tmp_path / "head.gguf"), {"type": "model", "model": "head.gguf"}
+    told = params_of(argv_of(make_gguf(), draft, head)).speculative
+    assert [each.name for each in told.types] == ["COMMON_SPECULATIVE_TYPE_DRAFT_EAGLE3"]
+    assert told.draft.mparams.path == str(head)
+    binary = tmp_path / "llama-server"
+    binary.write_text("#!/bin/sh\n")
+    binary.chmod(0o755)
+    assert "--spec-type draft-eagle3" in " ".join(argv_of(make_gguf(), draft, head, binary=binary))
+
+
+@pytest.mark.parametrize("changes", [{"width": 32}, {"layers": (1, 2, 4)}])
+def test_a_head_of_another_model_is_refused(
+    make_gguf: MakeGguf, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """Of another width, or one that reads a layer that is not there."""
+    head = make_head(tmp_path / "head.gguf", **changes)
+    with pytest.raises(EngineError, match=r"head\.gguf was not made for model\.gguf.*train"):
+        argv_of(make_gguf(), {"type": "model", "model": "h"}, head)
 
 
 def test_a_binary_is_told_by_its_own_flags(make_gguf: MakeGguf, tmp_path: Path) -> None:

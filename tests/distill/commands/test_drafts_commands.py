@@ -11,6 +11,7 @@ import torch
 
 from distill.commands import cost_model, distill
 from distill.drafts.head_run import SPECULATOR_NAME
+from serving.engines.llamacpp_draft import is_head
 from tests.train.checkpoints.test_gguf_round_trip import write_checkpoint
 from tests.train.model.tiny import tiny_shape
 
@@ -48,6 +49,11 @@ def test_from_head_to_verdict(tiny: Path, tmp_path: Path, capsys: pytest.Capture
     speculator = str(tmp_path / "head" / SPECULATOR_NAME)
     assert "tokens a round" in capsys.readouterr().err
     assert str(tmp_path) not in (tmp_path / "head" / SPECULATOR_NAME / "config.json").read_text()
+    export = ["draft", "export", speculator, "--target", str(tiny), "--out", str(tmp_path / "head.gguf")]
+    assert distill.main([*export, "--home", str(tmp_path / "home")]) == 0
+    assert is_head(tmp_path / "head.gguf")
+    assert distill.main([*export, "--home", str(tmp_path / "home")]) == 1
+    assert "there already" in capsys.readouterr().err
     options = ["--domains", "chain_sum,gcd", "--items", "2", "--drafts", "2", "--max-answer-tokens", "6"]
     options += ["--threads", "1", "--home", str(tmp_path / "home")]
     for draft in (speculator, "ngram", str(tiny)):
